@@ -109,15 +109,15 @@ class MintingError(IbiError):
 
 
 class MintingNotAllowed(MintingError):
-    """The prefix may not be minted under (AMB-10), or not for items like this one."""
+    """The prefix may not be minted under (AMB-10: names for trying), or not for items like this one."""
 
 
 class LostState(MintingError):
-    """The last date given is missing, damaged or older than what was given (AMB-18)."""
+    """The last date given is missing, damaged or older than what was given (AMB-18: lost state)."""
 
 
 class ClockError(MintingError):
-    """The clock stands where it cannot be believed (GEN-44)."""
+    """The clock stands where it cannot be believed (GEN-44: the last date is on disk first)."""
 
 
 class HoldingError(IbiError):
@@ -145,7 +145,7 @@ class BadItem(HoldingError):
 
 
 class AnswerTooLong(HoldingError):
-    """The answer to one question would be longer than a resolver reads (threat T10)."""
+    """The answer to one question would be longer than a resolver reads (T10: huge answers)."""
 
 
 class BadField(IbiError):
@@ -183,7 +183,7 @@ class PeerGarbled(PeerError):
 
 
 class WrongArchive(IbiError):
-    """An answer in the name of another Archive, or about another item than was asked for (threat T08)."""
+    """An answer in the name of another Archive, or about another item than was asked for (T08: false answers)."""
 
 
 class QueryRefused(PeerGarbled):

@@ -262,7 +262,7 @@ def _twice(self: Any, *given: Any) -> None:
     _ACKNOWLEDGE(self, *given)
 
 
-_WHO, _WIDEN, _ANSWERED = driver.Resolver._members, Round._widen, Queries._answered
+_WHO, _WIDEN, _ANSWERED = driver.Resolver._members, Round._widen, Queries._next_step
 _ROUND: Any = Round.__init__
 _ACKNOWLEDGE = AcknowledgmentQueue.acknowledge
 
@@ -274,7 +274,7 @@ _ACKNOWLEDGE = AcknowledgmentQueue.acknowledge
         (Round, "_widen", _again, "i6"),
         (Round, "__init__", _impatient, "i11"),
         (Round, "__init__", _endless, "i8"),
-        (Queries, "_answered", _for_ever, "i2"),
+        (Queries, "_next_step", _for_ever, "i2"),
         (AcknowledgmentQueue, "acknowledge", _twice, "i3"),
         (Knowledge, "is_not_known", _always, "i14"),
     ],

@@ -23,8 +23,8 @@ FOLDER_MODULES = (
     14  # what can be read at a glance; a folder with more holds two things that deserve two names
 )
 
-ALL_MODULES = 510  # decision 0030: each issue that raises these says what it bought
-ALL_LINES = 87_000
+ALL_MODULES = 520  # decision 0030: each issue that raises these says what it bought
+ALL_LINES = 89_000
 
 # Named exceptions: what, how long it may be, and why it is better whole. Each must still be needed.
 LONG_MODULES: dict[str, tuple[int, str]] = {}

@@ -168,7 +168,7 @@ class _Texts(PartReader):
     def _part(self, kind: bytes, options: dict[bytes, bytes]) -> None:
         self._parts += 1
         if self._parts > MOST_FIELDS:
-            # More parts than in any of our forms; each part costs processor time (threat T12).
+            # More parts than in any of our forms; each part costs processor time (T12: smuggled line ends).
             raise unreadable()
         # A part with a file name is a file, whatever its type; a part without a disposition has no name.
         is_text = bool(kind) and b"filename" not in options

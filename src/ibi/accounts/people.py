@@ -2,9 +2,9 @@
 
     {"version": 1, "accounts": [{"name", "role", "hash", "made"}, ...]}    as `runtime.json_list` keeps it
 
-Only the argon2 hash of a password is stored. An older copy of the file makes older passwords valid again, so
-protect backups like the file itself. The rules for passwords follow NIST SP 800-63B: a minimum length, no
-rules of composition, and none of the passwords that an attacker would try first (threat T44).
+Only the argon2 hash of a password is stored. An older copy of the file makes older passwords valid again, so protect
+backups like the file itself. The rules for passwords follow NIST SP 800-63B: a minimum length, no rules of
+composition, and none of the passwords that an attacker would try first (T44: stolen accounts).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Store sessions and attempts to sign in: DIR/sessions.sqlite, shared by all processes of a service (T44).
+"""Store sessions and attempts to sign in: DIR/sessions.sqlite, shared by all processes of a service.
 
-In a data directory with a shared store they are two tables there, so a session holds at every node.
+In a data directory with a shared store they are two tables there, so a session holds at every node. See T44: stolen
+accounts.
 
 Only the SHA-256 of a session's random id is stored, so a reader of the file cannot take over a session. If
 the file is lost, or was made by another version, all users must sign in again.

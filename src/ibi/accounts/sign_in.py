@@ -1,4 +1,4 @@
-"""Authenticate people: sign-in, sessions in cookies, and whether a form belongs to its session (T44).
+"""Authenticate people: sign-in, sessions in cookies, and whether a form belongs to its session (T44: stolen accounts).
 
 A session is a random id in a cookie that scripts cannot read and other sites cannot send. Every form has a
 token derived from the id. A form that another site has sent is refused by Sec-Fetch-Site, or by Origin.
@@ -69,7 +69,7 @@ _OF_DEVICE: Final = AttemptLimit("account and device", WRONG_BY_ONE, SHORT_WHILE
 _OF_ACCOUNT: Final = AttemptLimit("account", WRONG_FOR_ACCOUNT, LONG_WHILE)
 _OF_SESSION: Final = AttemptLimit("session", WRONG_IN_SESSION, SHORT_WHILE)
 _OF_SESSIONS: Final = AttemptLimit("sessions of account", WRONG_IN_SESSIONS, LONG_WHILE)
-# Argon2 takes 19 MiB and most of a processor for each password (threat T44).
+# Argon2 takes 19 MiB and most of a processor for each password (T44: stolen accounts).
 _AT_ONCE: Final = 2
 _CHECKING: Final = ThreadPoolExecutor(_AT_ONCE, "sign-in")
 # A request with any of these headers comes from a proxy, not directly from a browser.

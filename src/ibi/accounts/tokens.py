@@ -1,9 +1,11 @@
-"""Tokens of programs that use a service over HTTP: random, shown once, stored only as SHA-256 (threats T15, T16).
+"""Tokens of programs that use a service over HTTP: random, shown once, stored only as SHA-256.
 
     DIR/tokens.json            of an Archive: {"version": 1, "tokens": [{"name", "sha256", "made", "scopes"}, ...]}
     DIR/minting/tokens.json    of a minting service: the same without scopes, because it only mints
 
 The files are JSON lists (`runtime.json_list`).
+
+See T15: keys in logs; T16: guessed keys.
 """
 
 from __future__ import annotations

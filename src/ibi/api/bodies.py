@@ -1,4 +1,4 @@
-"""Read the bodies of requests piece by piece, and never beyond a limit (threats T12 and T30).
+"""Read the bodies of requests piece by piece, and never beyond a limit (T12: smuggled line ends; T30: slow requests).
 
 An unusable body raises `Refusal`, which becomes a status and a sentence.
 """

@@ -130,7 +130,7 @@ def _duties(
     if settings.holdings_filter:
         tasks.append(HoldingsFilterFile(catalogue, directory.path).duty())
     if settings.files:
-        from ibi.archive.preservation.objects import object_task
+        from ibi.archive.store.s3_duty import object_task
 
         tasks.append(object_task(catalogue, directory.file_store(), time.time))
     if settings.audit_days:

@@ -217,7 +217,7 @@ def tell(sentence: IbiError | str, **details: object) -> None:
 
 def tell_line(line: str) -> None:
     """Print a line on stderr that is already in the reader's language."""
-    # The line may quote a stranger's text, which must not control the terminal (T14).
+    # The line may quote a stranger's text, which must not control the terminal (T14: injected text).
     print(printable(line), file=sys.stderr)
 
 

@@ -121,7 +121,7 @@ class _SampleNetwork:
 
     def _make_archive(self, archive: _SampleArchive, folder: Path, address: str) -> None:
         if not ArchiveSettings.exists(folder):
-            # Twenty digits, the least for keys that we make (T16).
+            # Twenty digits, the least for keys that we make (T16: guessed keys).
             key = str(secrets.randbelow(10**20)).zfill(20)
             run_quietly(
                 "archive", "init", "--data", folder, "--address", address, "--ip", _HOST,

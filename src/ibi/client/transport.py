@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Body = bytes | Iterable[bytes]
 
 LARGEST_ANSWER: Final = 4 * 1024 * 1024
-"""Bytes of an answer that are read; a longer one is refused (threat T10)."""
+"""Bytes of an answer that are read; a longer one is refused (T10: huge answers)."""
 MOST_REDIRECTS: Final = 5
 """Redirects that are followed one after the other."""
 JSON: Final = "application/json"

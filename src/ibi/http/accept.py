@@ -38,7 +38,7 @@ class AcceptedFormat(NamedTuple):
 
 def media_ranges(accept: str) -> Iterator[MediaRange]:
     """Yield the ranges in their order; one whose quality cannot be read has the quality 1."""
-    # Bounded, because any client may send the header, and each range costs work (threat T30).
+    # Bounded, because any client may send the header, and each range costs work (T30: slow requests).
     for part in accept[:LONGEST_ACCEPT].lower().split(",")[:MOST_RANGES]:
         kind, *given = (each.strip() for each in part.split(";"))
         pairs = (each.partition("=") for each in given)

@@ -39,10 +39,10 @@ _WITH_PORT: Final = re.compile(
 
 
 def read_addresses(peer: str, forwarded: str, proxies: Sequence[IPNetwork]) -> tuple[str, ...]:
-    """Return the addresses that a request came by, the vouched one last, without those of trusted proxies (note 22).
+    """Return the addresses that a request came by, the vouched one last, without those of trusted proxies.
 
-    `peer` is the address of the connection. The list is empty if no address is vouched for: the connection
-    has none that can be read (a Unix socket), or the trusted proxies name none.
+    `peer` is the address of the connection. The list is empty if no address is vouched for: the connection has none
+    that can be read (a Unix socket), or the trusted proxies name none. See note 22: proxies are left out.
     """
     found: list[str] = []
     for text in (peer, *reversed(forwarded.split(","))) if forwarded else (peer,):

@@ -1,4 +1,4 @@
-"""A second address of a service, at which only files are served (note 32, threat T14).
+"""A second address of a service, at which only files are served (note 32: pages of depositors; T14: injected text).
 
 It must have a host name of its own: a browser tells origins apart by scheme, host and port, but keeps cookies
 by host alone. The Host header decides, so both names may lead to one port, proxied or not.

@@ -38,7 +38,7 @@ def named_by(raw: str, hosts: Collection[str]) -> Name:
 
     `raw`: as received; `hosts`: as `http.request.hosts_of` returns them. Raises ParseError.
     """
-    # Unescaped once: the path of a URL that was not escaped as a whole is read as it is (threat T27).
+    # Unescaped once: the path of a URL that was not escaped as a whole is read as it is (T27: two readings).
     text = raw if _WHOLE.match(raw) else unescape(raw)
     whole = _WHOLE.match(text)
     if whole is None:

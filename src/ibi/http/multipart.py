@@ -1,4 +1,4 @@
-"""Bodies as multipart/form-data (RFC 7578), read part by part as they come, within limits (threat T12)."""
+"""Bodies as multipart/form-data (RFC 7578), read part by part as they come, within limits (T12: smuggled line ends)."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class ProxyFaults:
                 self._undeclared.add(proxy)
 
 
-# The log leaves out what the proxy wrote, because it may identify a reader (threat T28).
+# The log leaves out what the proxy wrote, because it may identify a reader (T28: privacy of readers).
 @lru_cache(maxsize=64)
 def _log_once(proxy: str) -> None:
     _log.warning(

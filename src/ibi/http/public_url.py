@@ -5,8 +5,8 @@
     https://archive.example          what a trusted proxy says (X-Forwarded-Proto, X-Forwarded-Host); else
     http://archive.example           its address
 
-A proxy is believed only if it is trusted, and about the host only if this is one of ours: else a client could
-have us cite any site (threat T26).
+A proxy is believed only if it is trusted, and about the host only if this is one of ours: else a client could have us
+cite any site (T26: foreign host names).
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class TLSPorts(NamedTuple):
     def root(self, address: str) -> str:
         """Return the root of the URLs of a server whose `address` is "host[:port]".
 
-        If it has two ports, `address` is that of messages, without TLS (MSG-02), so the port is that of `bind`.
+        If it has two ports, `address` is that of messages, without TLS (MSG-02: the resolver's address), so the port
+        is that of `bind`.
         """
         host, port = split_hostport(address)
         if self.plain_bind:

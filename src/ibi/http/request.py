@@ -1,7 +1,8 @@
-"""One HTTP request as it came, raw: nothing is decoded before it was parsed by a grammar (threat T27).
+"""One HTTP request as it came, raw: nothing is decoded before it was parsed by a grammar (T27: two readings).
 
-The list of addresses is that of MSG-25: the reader first, then the proxies, the address of the connection
-last (AMB-54). Only the last address is vouched for; proxies that the operator trusts are left out (note 22).
+The list of addresses is that of MSG-25: the reader first, then the proxies, the address of the connection last
+(AMB-54: which address counts). Only the last address is vouched for; proxies that the operator trusts are left out
+(note 22: proxies are left out).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _addresses = lru_cache(maxsize=1024)(list_addresses)
 # Never changed, but not frozen: that costs 0.7 us for each request and for each `response.Response`.
 @dataclass(slots=True)
 class Request:
-    """One request. `path` and `query` are raw, one character for each byte; nothing is decoded yet (threat T27).
+    """One request. `path` and `query` are raw, one character for each byte; nothing is decoded yet (T27: two readings).
 
     `addresses`: those that it came by, the reader first if known; empty unless `of` was given `trusted`.
     `peer`: the address at the other end of the connection, "" for none; `secure`: whether by https.
@@ -100,7 +101,7 @@ class Request:
 
     @property
     def only_prefetched(self) -> bool:
-        """Whether a browser prefetches a page that its reader has not asked for (threat T38)."""
+        """Whether a browser prefetches a page that its reader has not asked for (T38: prefetching)."""
         purposes = self.headers.get(b"purpose", b"") + self.headers.get(b"sec-purpose", b"")
         return b"prefetch" in purposes.lower()
 

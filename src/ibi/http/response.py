@@ -1,7 +1,7 @@
 """One HTTP response: how both programs answer over ASGI.
 
-Every header value that goes out is visible ASCII (threat T12). A body that is too large for memory is sent in
-parts; each part is read only when the one before has nearly gone out.
+Every header value that goes out is visible ASCII (T12: smuggled line ends). A body that is too large for memory is
+sent in parts; each part is read only when the one before has nearly gone out.
 
 Entry points: `Response`, and the functions for the usual answers: `redirect`, `pairs`, `link`.
 """

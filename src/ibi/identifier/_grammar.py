@@ -11,7 +11,7 @@ import re
 MAX_LABEL = 512
 """Characters of the longest label that is read (a host name has at most 253)."""
 
-# Table 6.1, as the Portuguese documents print it (AMB-02):
+# Table 6.1, as the Portuguese documents print it (AMB-02: the port is optional):
 #
 #   repository = prefix "/" suffix
 #   prefix     = subdomain "/" word [("." | "@") port]
@@ -32,8 +32,9 @@ YEAR_RULE = r"[0-9]{4,}+"
 REST_RULE = r"[0-9]{2}\.[0-9]{2}\.[0-9]{2}\.[0-9]{2}(?:\.[0-9]{2}(?:\.[0-9]+)?)?"
 REPOSITORY_RULE = rf"{SUBDOMAIN_RULE}/{NAME_RULE}/{YEAR_RULE}/{REST_RULE}"
 
-# Table 7.1 is loose: any letters but I, O, V, Y, Z and any digits but 0, 1, on both sides of a "/". This rule
-# follows Algorithms 5 to 7 (GEN-63, AMB-11): one W or X between IP and port, a W before a fraction.
+# Table 7.1 is loose: any letters but I, O, V, Y, Z and any digits but 0, 1, on both sides of a "/". This rule follows
+# Algorithms 5 to 7 (GEN-63: the narrow grammar; AMB-11: the strict grammar): one W or X between IP and port, a W
+# before a fraction.
 #
 #   ibip = b27+ ("W" | "X") b27* "/" b27+ ["W" b27+]
 _B27 = r"[2-9A-HJ-NP-Ua-hj-np-u]"
@@ -46,4 +47,4 @@ name_match = re.compile(NAME_RULE, re.ASCII).fullmatch
 word_match = re.compile(_WORD, re.ASCII).fullmatch
 
 EXCLUDED_LETTERS = frozenset("01IOVYZiovyz")
-"""Characters that no IBIp has: look-alikes, and two reserved for a future system (GEN-61)."""
+"""Characters that no IBIp has: look-alikes, and two reserved for a future system (GEN-61: letters that look alike)."""

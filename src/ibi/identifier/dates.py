@@ -1,7 +1,7 @@
 """The dates in labels, without any rounding.
 
-A moment that we mint is an integer number of *ticks*, nanoseconds since 1970 in POSIX time: integers never
-drift (AMB-17), and we mint at most nine fraction digits. A date that is read keeps all its digits.
+A moment that we mint is an integer number of *ticks*, nanoseconds since 1970 in POSIX time: integers never drift
+(AMB-17: exact arithmetic), and we mint at most nine fraction digits. A date that is read keeps all its digits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ TICKS = 10**9
 
 MINUTE = 60 * TICKS
 GRANULARITIES: tuple[int, ...] = (MINUTE, *(10**power for power in range(9, -1, -1)))
-"""G, from the coarsest to the finest that we mint, in ticks (GEN-30): 60, 1, 1/10, ... 1/10^9 seconds."""
+"""G, from the coarsest to the finest that we mint, in ticks (GEN-30: allowed granularities): 60, 1, 1/10, ... 1/10^9
+seconds."""
 
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST = 253402300799  # 9999-12-31T23:59:59Z, the last second that a calendar date can show
@@ -69,7 +70,7 @@ def date_text(ticks: int) -> str:
 
 
 def check_calendar(now: int) -> None:
-    """Raise ClockError if a clock that reads `now` (ticks) is too late to calculate dates (threat T32)."""
+    """Raise ClockError if a clock that reads `now` (ticks) is too late to calculate dates (T32: clock jumps)."""
     if now > _CALENDAR_ENDS * TICKS:
         raise ClockError("the clock of this machine is past the year 9998: set it right")
 

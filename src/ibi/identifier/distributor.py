@@ -36,8 +36,8 @@ def distribute(last: int | None, granularity: int, now: int) -> Slot:
     `last`: the date of the previous label, None on the first run. `granularity`: one of GRANULARITIES, else
     ValueError is raised; it may differ from that of the previous draw. `now`: what the clock reads.
 
-    The labels of one subsystem strictly increase (GEN-38), even if the granularity grows (AMB-19) or the
-    clock goes back, which makes the wait longer.
+    The labels of one subsystem strictly increase (GEN-38: dates increase), even if the granularity grows (AMB-19: a
+    coarser granularity) or the clock goes back, which makes the wait longer.
     """
     if granularity not in _GRANULARITY_SET:
         msg = f"a granularity of {granularity} ticks is outside G"
@@ -63,7 +63,8 @@ def distribute(last: int | None, granularity: int, now: int) -> Slot:
 class Batch:
     """Dates drawn at one moment, strictly increasing, in ticks.
 
-    The dates in `head` are due at once; each date in `tail` is due when the clock reaches it (GEN-40).
+    The dates in `head` are due at once; each date in `tail` is due when the clock reaches it (GEN-40: a label leaves
+    when it is due).
     """
 
     head: tuple[int, ...]
@@ -93,9 +94,10 @@ class Batch:
 
 
 def distribute_many(last: int, granularity: int, now: int, count: int, until: int) -> Batch:
-    """Choose `count` dates, the same as if `distribute` is called `count` times at this moment (GEN-41).
+    """Choose `count` dates, the same as if `distribute` is called `count` times at this moment.
 
-    Dates after `until` are left out, but one is always given. In ticks. Raises ValueError as `distribute`.
+    Dates after `until` are left out, but one is always given. In ticks. Raises ValueError as `distribute`. See
+    GEN-41: one request at a time.
 
     After a pause, the dates become finer and finer until they show the granularity itself. From then on each
     date is one granularity after the previous one, so the rest is a range.
@@ -116,7 +118,8 @@ def distribute_many(last: int, granularity: int, now: int, count: int, until: in
 def coarsest_for(backlog: int) -> int:
     """Return the coarsest granularity at which `backlog` labels are due within a second; at most a second.
 
-    In ticks. Finer labels are longer, so labels are no finer than the demand requires (GEN-43, GEN-46).
+    In ticks. Finer labels are longer, so labels are no finer than the demand requires (GEN-43: the granularity may
+    change; GEN-46: one label in a step).
     """
     return next((step for step in GRANULARITIES if step * backlog <= TICKS), GRANULARITIES[-1])
 

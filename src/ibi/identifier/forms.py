@@ -1,4 +1,4 @@
-"""The names of an item: one form of IBI or both (GEN-07), or an older opaque id."""
+"""The names of an item: one form of IBI or both (GEN-07: two forms of a name), or an older opaque id."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def parse_name(text: str) -> Name:
 class IBIForms:
     """The IBI of one item as a uniform repository name, an IBIp, or both; immutable.
 
-    Written "rep <name>", "ibip <label>" or "rep <name> ibip <label>", in this order (SVC-04).
+    Written "rep <name>", "ibip <label>" or "rep <name> ibip <label>", in this order (SVC-04: values of pairs).
     """
 
     __slots__ = ("ibip", "rep")

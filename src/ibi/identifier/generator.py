@@ -27,10 +27,11 @@ _LONGEST_HOST = 253  # characters of a host name
 
 @dataclass(frozen=True, slots=True)
 class LabelGenerator:
-    """Spells labels for a host and port, perhaps also for an IP address and its port (GEN-04).
+    """Spells labels for a host and port, perhaps also for an IP address and its port.
 
-    Raises ParseError for a host, an address or a port that no label can spell, and MintingNotAllowed for host
-    names and addresses that no one owns (AMB-10), unless the labels are only for trying out.
+    Raises ParseError for a host, an address or a port that no label can spell, and MintingNotAllowed for host names
+    and addresses that no one owns (AMB-10: names for trying), unless the labels are only for trying out. See GEN-04:
+    one subsystem for a host and port.
     """
 
     host: str

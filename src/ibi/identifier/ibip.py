@@ -20,10 +20,10 @@ from ibi.identifier.ordering import TimeOrdered, set_canonical, set_text
 from ibi.identifier.repository import LAST_PORT
 
 EPOCH: Final = 807235200
-"""1995-08-01T00:00:00Z in POSIX seconds: the month of the first label (GEN-70)."""
+"""1995-08-01T00:00:00Z in POSIX seconds: the month of the first label (GEN-70: the epoch is August 1995)."""
 
 DEFAULT_PORT: Final = 800
-"""The port that is not written in this form; port 80 is written (GEN-67)."""
+"""The port that is not written in this form; port 80 is written (GEN-67: port 800 is left out)."""
 
 WHAT: Final = "IBIp"
 _LONGEST_IP = 35  # base-27 digits; the longest IPv6 text needs 34
@@ -34,17 +34,17 @@ _LONGEST_PORT = 4  # base-27 digits; 65535 needs 4
 
 @final
 class IBIp(TimeOrdered):
-    """An IBIp; immutable. `str` keeps the spelling, `==` compares the canonical form (GEN-62).
+    """An IBIp; immutable. `str` keeps the spelling, `==` compares the canonical form (GEN-62: capitals).
 
-    The strict grammar is used, so that an IBIp can always be distinguished from a path. Two spellings are
-    different labels even if they decode to the same address and date (AMB-12).
+    The strict grammar is used, so that an IBIp can always be distinguished from a path. Two spellings are different
+    labels even if they decode to the same address and date (AMB-12: odd spellings).
     """
 
     __slots__ = ()
 
     @classmethod
     def parse(cls, text: str) -> IBIp:
-        """Read a label (GEN-63). Raises ParseError, which points at the wrong character."""
+        """Read a label (GEN-63: the narrow grammar). Raises ParseError, which points at the wrong character."""
         if len(text) > _grammar.MAX_LABEL or _grammar.ibip_match(text) is None:
             raise _fault(text)
         return cls.known(text)
@@ -106,10 +106,10 @@ class IBIp(TimeOrdered):
 
 
 def canonical_ip(text: str) -> str:
-    """Return the spelling of an IP address that labels encode (GEN-68, AMB-08).
+    """Return the spelling of an IP address that labels encode.
 
-    It is dotted decimal, or RFC 5952 in lower case. IPv4-mapped IPv6 becomes IPv4, and zone identifiers are
-    dropped. Raises ParseError for anything else.
+    It is dotted decimal, or RFC 5952 in lower case. IPv4-mapped IPv6 becomes IPv4, and zone identifiers are dropped.
+    Raises ParseError for anything else. See GEN-68: canonical IP addresses; AMB-08: canonical texts.
     """
     try:
         address = ip_address(text.partition("%")[0])
@@ -132,7 +132,7 @@ def ibip_prefix(ip: str, port: int = DEFAULT_PORT) -> str:
 def ibip_suffix(ticks: int) -> str:
     """Return the suffix of a date (Algorithm 6 with the injective fraction of GEN-71).
 
-    Raises ParseError for moments before August 1995 (GEN-70).
+    Raises ParseError for moments before August 1995 (GEN-70: the epoch is August 1995).
     """
     seconds, rest = divmod(ticks, TICKS)
     if seconds < EPOCH:

@@ -1,6 +1,7 @@
-"""Positional numerals in the three systems of the generation standard (GEN-64, GEN-65).
+"""Positional numerals in the three systems of the generation standard.
 
-The text of an IP address is itself read as a number, in a system where dots or colons are digits too.
+The text of an IP address is itself read as a number, in a system where dots or colons are digits too. See GEN-64:
+three digit tables; GEN-65: numbers without padding.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 DEFAULT_PORT: Final = 80
-"""The port that is not written in this form (GEN-16)."""
+"""The port that is not written in this form (GEN-16: port 80 is left out)."""
 
 LAST_PORT: Final = 65535
 """The highest port that a computer has."""
@@ -30,16 +30,17 @@ _PARTS = 4
 
 @final
 class UniformRepositoryName(TimeOrdered):
-    """A uniform repository name; immutable. `str` keeps the spelling, `==` compares the canonical form (GEN-13).
+    """A uniform repository name; immutable. `str` keeps the spelling, `==` compares the canonical form.
 
-    Spellings of port 80 ("@80", ".80", none) are different names (AMB-03).
+    Spellings of port 80 ("@80", ".80", none) are different names (AMB-03: port 80 in names). See GEN-13: case does
+    not count.
     """
 
     __slots__ = ()
 
     @classmethod
     def parse(cls, text: str) -> UniformRepositoryName:
-        """Read a name (GEN-10). Raises ParseError, which points at the wrong part."""
+        """Read a name (GEN-10: grammar of repository names). Raises ParseError, which points at the wrong part."""
         if len(text) > _grammar.MAX_LABEL or _grammar.repository_match(text) is None:
             raise _fault(text)
         return cls.known(text)
@@ -59,7 +60,7 @@ class UniformRepositoryName(TimeOrdered):
 
     @property
     def path(self) -> tuple[str, str, str, str]:
-        """The four parts, which can be used as the names of four nested directories (GEN-11)."""
+        """The four parts, which can be used as the names of four nested directories (GEN-11: four nested folders)."""
         subdomain, word, year, rest = self.text.split("/")
         return subdomain, word, year, rest
 
@@ -108,7 +109,7 @@ class UniformRepositoryName(TimeOrdered):
 
     @property
     def month(self) -> str:
-        """Two digits, which need not be a month (AMB-13)."""
+        """Two digits, which need not be a month (AMB-13: zero and odd dates)."""
         return self._field(0)
 
     @property
@@ -138,7 +139,7 @@ class UniformRepositoryName(TimeOrdered):
 
     @property
     def date(self) -> LabelDate:
-        """The moment of naming, in UTC (GEN-17)."""
+        """The moment of naming, in UTC (GEN-17: dates in UTC)."""
         _, _, year, rest = self.path
         month, day, hour, minute, second, fraction = (*rest.split("."), "", "")[:6]
         numbers = (month, day, hour, minute, second or "00")
@@ -154,7 +155,8 @@ class UniformRepositoryName(TimeOrdered):
 def rep_prefix(host: str, port: int = DEFAULT_PORT) -> str:
     """Return the prefix of a host and port, split at the first dot only (Algorithm 1, corrected by AMB-01).
 
-    Raises ParseError for hosts outside the grammar: single words, IP literals, odd characters (AMB-05).
+    Raises ParseError for hosts outside the grammar: single words, IP literals, odd characters (AMB-05: hosts without
+    a dot).
     """
     first, _, subdomain = host.lower().removesuffix(".").partition(".")
     if not _grammar.word_match(first) or not _grammar.subdomain_match(subdomain):

@@ -37,7 +37,8 @@ _TWINS: dict[int, int | str] = {
 }
 _DIGIT_TWINS = str.maketrans("OoQIil|", "0001111")
 
-# The characters for which an excluded character may have been misread (GEN-61). None resembles Y.
+# The characters for which an excluded character may have been misread (GEN-61: letters that look alike). None
+# resembles Y.
 _MEANT = {"0": "QD", "O": "QD", "1": "L", "I": "L", "V": "U", "Z": "2", "Y": ""}
 _MEANT_IN_PREFIX = {**_MEANT, "V": "UW"}  # the prefix of an IPv4 address has a W
 _COMMON_PORTS = range(80, 10000)

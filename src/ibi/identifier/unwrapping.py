@@ -145,7 +145,8 @@ def _labels(view: str) -> Iterator[_LabelMatch]:
         for match in _REPOSITORY.finditer(view)
         if len(match[0]) <= _grammar.MAX_LABEL
     )
-    # If an IBIp and another label begin together, the IBIp is taken if it spells an address (URL-03).
+    # If an IBIp and another label begin together, the IBIp is taken if it spells an address (URL-03: the order of
+    # parsing).
     found.sort(key=lambda label: (label.start, isinstance(label.name, IBIp) and label.name.ip is None))
     reached = 0
     for label in found:

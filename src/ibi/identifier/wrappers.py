@@ -140,7 +140,7 @@ def _rest(text: str, *, in_query: bool = False) -> Wrapper:
 
 def _without_punctuation(token: str) -> str:
     """Remove the punctuation and brackets of the sentence from the end of a token."""
-    legacy_metadata = token == "??"  # noqa: S105 - a spelling of the metadata modifier (AMB-40)
+    legacy_metadata = token == "??"  # noqa: S105 - a spelling of the metadata modifier (AMB-40: ?? means metadata)
     while token and not legacy_metadata:
         last = token[-1]
         unopened = last == ")" and token.count("(") < token.count(")")

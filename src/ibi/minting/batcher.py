@@ -1,13 +1,15 @@
-"""The label batcher: requests that wait for labels at the same moment share durable writes (GEN-41, GEN-44).
+"""The label batcher: requests that wait for labels at the same moment share durable writes.
 
     requests   queue up while an earlier reservation is in flight
     reserve    dates for all that wait, in the thread of the commit worker, with one sync
     share      the batch, in the order of arrival: later requests get later dates
-    release    each request once the clock has reached its last date (GEN-40)
+    release    each request once the clock has reached its last date (GEN-40: a label leaves when it is due)
 
-A date is given only from a batch that is on disk (threat T31). Dates that no request waits for any more, because
-its client has gone away, are burned: they are never given. A request that cannot be served soon is refused at once,
-which keeps queues short (threat T37).
+A date is given only from a batch that is on disk (T31: a label given twice). Dates that no request waits for any
+more, because its client has gone away, are burned: they are never given. A request that cannot be served soon is
+refused at once, which keeps queues short (T37: overload).
+
+See GEN-41: one request at a time; GEN-44: the last date is on disk first.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ if TYPE_CHECKING:
 LONGEST_WAIT: Final = 10
 """Seconds that a request may wait for its labels; a request that would wait longer is refused at once."""
 STALL_SECONDS: Final = 2
-"""Seconds without any new label (a standing clock, a slow disk) after which overdue requests are refused (note 9)."""
+"""Seconds without any new label (a standing clock, a slow disk) after which overdue requests are refused (note 9:
+when a label leaves)."""
 MOST_WAITING: Final = 200_000
 """Labels that all requests at one batcher may wait for; more could not be written in time."""
 

@@ -1,4 +1,4 @@
-"""Checks whether the clock can be trusted (note 9, threat T32).
+"""Checks whether the clock can be trusted (note 9: when a label leaves; T32: clock jumps).
 
 A label has its date for ever, so no label may be made with a wrong clock. A clock is not trusted if
 
@@ -31,9 +31,9 @@ class ClockLimits:
     """How far a clock may be off, in ticks; with `synchronised`, only a synchronised clock may mint."""
 
     back: int = 2 * TICKS
-    """Ticks that a clock may step backwards (threat T32)."""
+    """Ticks that a clock may step backwards (T32: clock jumps)."""
     forward: int = 86400 * TICKS
-    """Ticks that a clock may step forwards (threat T32)."""
+    """Ticks that a clock may step forwards (T32: clock jumps)."""
     synchronised: bool = False
 
 

@@ -1,4 +1,4 @@
-"""Repairs a state that cannot mint: finds a last date that is not earlier than any given label (AMB-18).
+"""Repairs a state that cannot mint: finds a last date that is not earlier than any given label (AMB-18: lost state).
 
 The new last date is the latest of all that can be found: the state and its replica if they can be read, the
 labels of the items that are held, and the present clock. The clock counts because no label is given before

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     Page = Callable[[Request], Response]
 
 MOST_REQUESTS_PER_CLIENT: Final = 64
-"""Requests of one client that may wait at the same time (threat T37)."""
+"""Requests of one client that may wait at the same time (T37: overload)."""
 MOST_LABELS_PER_CLIENT: Final = 20_000
-"""Labels that one client may wait for at the same time (threat T37)."""
+"""Labels that one client may wait for at the same time (T37: overload)."""
 SENDING_SECONDS: Final = 30
 """Seconds that a client may take to read its labels; then its connection is closed."""
 
@@ -213,7 +213,7 @@ class MintingService:
 
     @contextmanager
     def _counted(self, client: str, count: int) -> Iterator[None]:
-        """Count a request and its labels for a client during the block. Raises Refusal for too many (T37)."""
+        """Count a request and its labels for a client during the block. Raises Refusal for too many (T37: overload)."""
         requests, labels = self._under_way.get(client, (0, 0))
         if requests >= MOST_REQUESTS_PER_CLIENT or labels + count > MOST_LABELS_PER_CLIENT:
             self._metrics.refused("too much")

@@ -3,8 +3,9 @@
     state    the last record, one line of fixed width, overwritten in place: a commit is one write and one sync
     lock     the lock itself, and a replica of the last record
 
-A record is less than a sector and lies in one page, so neither a kill nor a power cut leaves half a record.
-If another program changed these files, that is a fault, and no label is given until it is repaired (GEN-44, AMB-18):
+A record is less than a sector and lies in one page, so neither a kill nor a power cut leaves half a record. If
+another program changed these files, that is a fault, and no label is given until it is repaired (GEN-44: the last
+date is on disk first; AMB-18: lost state):
 
     missing    the state does not exist, but its replica or other files of ours do
     damaged    a line is not one that we wrote

@@ -1,9 +1,10 @@
-"""Subsystems that mint, each with a waiting room and a label generator (GEN-04, GEN-08), and how one is chosen.
+"""Subsystems that mint, each with a waiting room and a label generator, and how one is chosen.
 
 The spatial distributor chooses which subsystem names an item (G15 chapter 5 leaves the choice free). First by
-collection: a subsystem that lists collections names only their items. Then by load: of the subsystems that
-may name an item, the one with the shortest wait is chosen, and among equals the one that was chosen longest
-ago. So two subsystems give twice the labels of one at the same granularity (GEN-46).
+collection: a subsystem that lists collections names only their items. Then by load: of the subsystems that may name
+an item, the one with the shortest wait is chosen, and among equals the one that was chosen longest ago. So two
+subsystems give twice the labels of one at the same granularity (GEN-46: one label in a step). See GEN-04: one
+subsystem for a host and port; GEN-08: one date for both forms.
 
 Each subsystem has its own waiting room, DIR/NAME. No two subsystems may have the same host and port, or the
 same IP address and port, because two waiting rooms would then make the same label.

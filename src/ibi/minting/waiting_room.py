@@ -13,10 +13,11 @@ database that the nodes of an Archive share. Where the last date is kept (`Minti
     state        files of the data directory: a draw that must wait for its date keeps their lock meanwhile
     state_row    a row in PostgreSQL: such a draw ends its transaction, waits, and tries again
 
-The first date (note 10). In a new directory, the present clock plus AHEAD counts as the last date. If someone else
-owned the prefix before, that owner reserved no later date; every date given here is later. So no label is given
-twice, although nothing is known of that owner (GEN-06). The first label therefore waits for at most AHEAD and one
-granularity (GEN-33): 1.2 s with a granularity of a second, 60.2 s with one of a minute.
+The first date (note 10: the first label). In a new directory, the present clock plus AHEAD counts as the last date.
+If someone else owned the prefix before, that owner reserved no later date; every date given here is later. So no
+label is given twice, although nothing is known of that owner (GEN-06: one rule for all suffixes). The first label
+therefore waits for at most AHEAD and one granularity (GEN-33: the creation date): 1.2 s with a granularity of a
+second, 60.2 s with one of a minute.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from ibi.minting.machine import Machine
 
 AHEAD = TICKS // 5
-"""How far reserved dates may be ahead of the clock (note 9): a fifth of a second, in ticks."""
+"""How far reserved dates may be ahead of the clock (note 9: when a label leaves): a fifth of a second, in ticks."""
 
 _LONGEST_SLEEP = TICKS // 5  # nanoseconds; then the clock is read again, because it may have been set
 _SHORTEST_SLEEP = TICKS // 1000  # nanoseconds; a shorter wait is not worth a sleep
@@ -142,9 +143,10 @@ class WaitingRoom:
     def reserve(self, granularity: int, count: int) -> Batch:
         """Draw up to `count` dates at once, at least one; they are durable, but not yet due.
 
-        `granularity` in ticks, one of GRANULARITIES. Dates further than AHEAD of the clock are not given.
-        Returns when the first date is at most AHEAD of it; a label may be given only when its date is due
-        (GEN-40). Raises LostState, ClockError, and SetupError if the disk fails; then no date was given.
+        `granularity` in ticks, one of GRANULARITIES. Dates further than AHEAD of the clock are not given. Returns
+        when the first date is at most AHEAD of it; a label may be given only when its date is due (GEN-40: a label
+        leaves when it is due). Raises LostState, ClockError, and SetupError if the disk fails; then no date was
+        given.
         """
         try:
             while True:
@@ -208,9 +210,10 @@ class WaitingRoom:
         return self._machine.now()
 
     def wait_until(self, moment: int) -> None:
-        """Wait until the clock has reached the date of a batch (ticks), even if a sleep ends early (GEN-40).
+        """Wait until the clock has reached the date of a batch (ticks), even if a sleep ends early.
 
-        Raises ClockError if the clock has gone back meanwhile, or stands still.
+        Raises ClockError if the clock has gone back meanwhile, or stands still. See GEN-40: a label leaves when it is
+        due.
         """
         self._wait(moment, longest=AHEAD)
 

@@ -38,7 +38,8 @@ _NAME = (
 )
 hostport_match = re.compile(rf"({_NAME}|\[[0-9A-Fa-f:.]{{2,45}}\])(?::([0-9]{{1,5}}))?").fullmatch
 
-# An IPv4 address in the only spelling that is written (GEN-68); ibi.identifier reads the other spellings.
+# An IPv4 address in the only spelling that is written (GEN-68: canonical IP addresses); ibi.identifier reads the
+# other spellings.
 _BYTE = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 ipv4_match = re.compile(rf"{_BYTE}(?:\.{_BYTE}){{3}}").fullmatch
 
@@ -54,7 +55,8 @@ path_match = re.compile(r"/(?!/)[!-\"$->@-~]*+").fullmatch
 #   value     = word | "{" list "}"         list  = word 1*(SP word)
 #   space     = SP | CRLF                   word  = 1*char ; char = %x21-7A | %x7C | %x7E
 #
-# More is read than this: any run of blanks between pairs, "{}" and "{word}" (MSG-14, AMB-25, AMB-26).
+# More is read than this: any run of blanks between pairs, "{}" and "{word}" (MSG-14: forgiving reading; AMB-25: an
+# empty list; AMB-26: braces).
 _PAIR_WORD = r"[!-z|~]++"
 _PAIR = re.compile(
     rf"[ \t\r\n]*+({_PAIR_WORD})[ \t\r\n]++(?:({_PAIR_WORD})|\{{([!-z|~ \t\r\n]*+)\}})(?=[ \t\r\n]|\Z)",

@@ -31,9 +31,9 @@ def covers(wanted: str, available: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LanguagePreference:
-    """The language ranges that a reader's browser prefers, best first; never sent to Archives (RES-03).
+    """The language ranges that a reader's browser prefers, best first; never sent to Archives.
 
-    `refused`: the ranges with quality 0.
+    `refused`: the ranges with quality 0. See RES-03: Archives learn no preference.
     """
 
     ranges: tuple[str, ...] = ()
@@ -58,7 +58,8 @@ class LanguagePreference:
                 if prefix in offered:
                     return offered[prefix]
                 subtags.pop()
-            # RFC 4647 Lookup does not let "pt" match "pt-BR"; this step is our addition (AMB-47).
+            # RFC 4647 Lookup does not let "pt" match "pt-BR"; this step is our addition (AMB-47: languages and
+            # countries).
             with_country = (tag for lower, tag in offered.items() if covers(wanted, lower))
             if (found := next(with_country, None)) is not None:
                 return found

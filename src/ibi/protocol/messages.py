@@ -1,8 +1,8 @@
 """The requests between resolver and Archives (R15 chapters 6 to 9; MSG-20 to MSG-28), each a frozen value.
 
-Each class writes and reads its query string. The replies are in `replies`, the URL list in `url_list`. A
-`UrlRequest` has no field for a reader's language or for the state that a reader requires, because an Archive
-must not learn them (RES-03).
+Each class writes and reads its query string. The replies are in `replies`, the URL list in `url_list`. A `UrlRequest`
+has no field for a reader's language or for the state that a reader requires, because an Archive must not learn them
+(RES-03: Archives learn no preference).
 """
 
 from __future__ import annotations
@@ -31,10 +31,12 @@ MOST_CHANGED: Final = 50
 """Names in one notification."""
 
 MOST_MESSAGE_BYTES: Final = 15 * 1024
-"""Bytes of path and query of the longest message; an Archive must read as much (threats T10, T30)."""
+"""Bytes of path and query of the longest message; an Archive must read as much (T10: huge answers; T30: slow
+requests)."""
 
 MOST_ESCAPED_URL_BYTES: Final = MOST_MESSAGE_BYTES - 2_560
-"""Bytes of a message for escaped URLs; the rest is for names, addresses and the key (threats T10, T30)."""
+"""Bytes of a message for escaped URLs; the rest is for names, addresses and the key (T10: huge answers; T30: slow
+requests)."""
 
 URL_LENGTH_SURE_TO_FIT: Final = MOST_ESCAPED_URL_BYTES // 3
 """Characters of URLs that fit into MOST_ESCAPED_URL_BYTES even if every character is escaped."""
@@ -89,7 +91,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f]").search
 
 @final
 class UrlRequest(NamedTuple):
-    """The request for the URLs of an item, from the resolver to an Archive (MSG-25).
+    """The request for the URLs of an item, from the resolver to an Archive (MSG-25: the list of addresses).
 
     `client_addresses`: IP addresses, the reader's first, then the proxies'. `file_path`: raw, with its first
     slash; "" if no file is meant.
@@ -125,10 +127,11 @@ class UrlRequest(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True)
 class Acknowledgment:
-    """The report that a URL was chosen, from the resolver to the Archive that gave it (MSG-27).
+    """The report that a URL was chosen, from the resolver to the Archive that gave it (MSG-27: the acknowledgment).
 
-    `state` is absent only in messages of other implementations (AMB-50). The acknowledgment of a reused
-    answer (note 1) stands for `count` readers; `event`, a few digits, is its id under the URL key.
+    `state` is absent only in messages of other implementations (AMB-50: qualified values). The acknowledgment of a
+    reused answer (note 1: reuse of answers) stands for `count` readers; `event`, a few digits, is its id under the
+    URL key.
     """
 
     client_addresses: tuple[str, ...]
@@ -217,7 +220,7 @@ class _MembershipRequest:
 
 @final
 class InclusionRequest(_MembershipRequest):
-    """The request of an Archive to be included by the resolver (MSG-20)."""
+    """The request of an Archive to be included by the resolver (MSG-20: the eight pairs)."""
 
     __slots__ = ()
     subject = Subject.INCLUSION
@@ -226,9 +229,9 @@ class InclusionRequest(_MembershipRequest):
 @final
 @dataclass(frozen=True, slots=True, repr=False)
 class ExclusionRequest(_MembershipRequest):
-    """The request of an Archive to be excluded by the resolver (MSG-20).
+    """The request of an Archive to be excluded by the resolver (MSG-20: the eight pairs).
 
-    `end`: when the exclusion ends, as "2026-11-21T10:00:00Z", or "never"; "" if not told (note 48).
+    `end`: when the exclusion ends, as "2026-11-21T10:00:00Z", or "never"; "" if not told (note 48: the known holder).
     """
 
     subject = Subject.EXCLUSION
@@ -259,8 +262,8 @@ Request = (
 def read_request(raw_query: str) -> Request:
     """Read the query of a request to a service.
 
-    Raises ParseError for an unknown or missing subject, and for a pair that is missing, repeated or has a
-    value outside its domain (AMB-32). Unknown names are ignored.
+    Raises ParseError for an unknown or missing subject, and for a pair that is missing, repeated or has a value
+    outside its domain (AMB-32: bad requests). Unknown names are ignored.
     """
     values: dict[str, str] = {}
     for name, value in read_query(raw_query):
@@ -334,7 +337,7 @@ def checked_title(text: str) -> str:
 
 
 def is_key(text: str) -> bool:
-    """Return whether a text is a registration key or URL key (MSG-21)."""
+    """Return whether a text is a registration key or URL key (MSG-21: the form of a key)."""
     return len(text) <= _MAX_KEY and _grammar.key_match(text) is not None
 
 
@@ -418,7 +421,7 @@ def _addresses(text: str) -> tuple[str, ...]:
 
 
 def _file_path(text: str) -> str:
-    """Return a path with its first slash; "" for no path, which "/" means too (SVC-13)."""
+    """Return a path with its first slash; "" for no path, which "/" means too (SVC-13: climbing paths)."""
     # Older resolvers leave out the slash, and may send control characters because they escape too little.
     path = text if text.startswith("/") or not text else f"/{text}"
     if path.startswith("//") or _CONTROL(path):

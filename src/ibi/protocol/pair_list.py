@@ -17,9 +17,9 @@ PairList = dict[str, Value]
 """Values by name."""
 
 MAX_BODY: Final = 256 * 1024
-"""Bytes of a text that is read as a pair list, wherever it comes from (threat T10)."""
+"""Bytes of a text that is read as a pair list, wherever it comes from (T10: huge answers)."""
 MAX_PAIRS: Final = _grammar.MAX_PAIRS
-"""Pairs of an answer (threat T10)."""
+"""Pairs of an answer (T10: huge answers)."""
 WHAT: Final = "pair list"
 
 
@@ -73,9 +73,9 @@ def _one_by_one(text: str) -> PairList:
 
 
 def write_pairs(pairs: Mapping[str, Value]) -> bytes:
-    """Write a body: names in alphabetical order, CRLF between pairs, braces if not just one word (SVC-04).
+    """Write a body: names in alphabetical order, CRLF between pairs, braces if not just one word.
 
-    Raises ParseError for names and words that are not allowed in a body.
+    Raises ParseError for names and words that are not allowed in a body. See SVC-04: values of pairs.
     """
     words: list[str] = []
     lines: list[str] = []

@@ -40,7 +40,8 @@ _INFLECTIONS = ("info", "json")
 _ESCAPED = re.compile(r"%(?:21|28|29|2[Bb]|3[Aa]|40)")  # ! ( ) + : @ and nothing else (URL-03)
 
 
-# A browser, proxy or holder would resolve such a part to another path (T21); some decode an escaped slash.
+# A browser, proxy or holder would resolve such a part to another path (T21: paths out of the store); some decode an
+# escaped slash.
 _CLIMBING = re.compile(
     r"(?:(?<=/)|(?<=%2f))(?:\.|%2e){1,2}(?=/|%2f|\Z)|\\|%(?:5c|00|0a|0d)", re.ASCII | re.IGNORECASE
 ).search
@@ -70,15 +71,15 @@ class PersistentURL(NamedTuple):
     modifier: str
     """The modifier as written, escapes undone; "" if none."""
     verbs: VerbList
-    """The verbs of the modifier, then those of the query (URL-09)."""
+    """The verbs of the modifier, then those of the query (URL-09: verbs are added)."""
     relation: Relation
     """The relation that the verbs ask for."""
     file_path: str
     """The path of a file of the item, raw, with its first slash; "" if none."""
     original_required: bool
-    """Whether the original is demanded, so that no copy will do (URL-14)."""
+    """Whether the original is demanded, so that no copy will do (URL-14: requiring the original)."""
     foreign_query: str
-    """The pairs that are meant for the item, raw and in order, joined by "&" (URL-15)."""
+    """The pairs that are meant for the item, raw and in order, joined by "&" (URL-15: foreign pairs go on)."""
     inflection: str | None
     """ "info" or "json" for the exact queries `?info` and `?json`."""
     ignored: tuple[str, ...]
@@ -92,8 +93,8 @@ class PersistentURL(NamedTuple):
     def parse(cls, raw_path: str, raw_query: str = "") -> PersistentURL:
         """Read the path (from its first slash) and the query (without its "?") of a request.
 
-        Raises ParseError if there is no IBI, if modifier or verbs have no meaning, if the query contradicts
-        itself, and for a path with a part "." or "..", backslash, NUL, CR or LF, even escaped (threat T21).
+        Raises ParseError if there is no IBI, if modifier or verbs have no meaning, if the query contradicts itself,
+        and for a path with a part "." or "..", backslash, NUL, CR or LF, even escaped (T21: paths out of the store).
         """
         text = f"{raw_path}?{raw_query}" if raw_query else raw_path
         if len(text) > _grammar.MAX_URL:
@@ -147,7 +148,7 @@ def persistent_path(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _wanted_by(modifier: str, later: tuple[str, ...] = ()) -> tuple[Relation, VerbList]:
-    """Return the relation and the verbs of the modifier followed by those of the query (URL-09)."""
+    """Return the relation and the verbs of the modifier followed by those of the query (URL-09: verbs are added)."""
     relation = Relation.from_modifier(modifier)
     verbs = VerbList.of(relation)
     if later:
@@ -183,7 +184,7 @@ def _read_path(whole: str) -> tuple[Name, str, str]:
     found = None if dotted else _try_form(whole, _OPAQUE_SEGMENTS, IBIp.parse)
     if found is None:
         found = _try_form(whole, _REPOSITORY_SEGMENTS, UniformRepositoryName.parse)
-    elif _DATED(found[2]):  # mx/face/2020/01.02.03.04 might be an IBIp and a path (AMB-38)
+    elif _DATED(found[2]):  # mx/face/2020/01.02.03.04 might be an IBIp and a path (AMB-38: both forms fit)
         label = found[0]
         other = _try_form(whole, _REPOSITORY_SEGMENTS, UniformRepositoryName.parse)
         if other is not None and isinstance(label, IBIp) and label.ip is None:

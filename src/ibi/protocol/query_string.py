@@ -1,7 +1,7 @@
 """Query strings: pairs `name=value` joined by "&" (MSG-04 to MSG-07).
 
-This is no decoder of HTML forms: ";" does not separate pairs, and each value is decoded exactly once. Bytes
-are opaque: a decoded text has the Latin-1 character of each byte, and is never re-encoded (AMB-31).
+This is no decoder of HTML forms: ";" does not separate pairs, and each value is decoded exactly once. Bytes are
+opaque: a decoded text has the Latin-1 character of each byte, and is never re-encoded (AMB-31: bytes as they came).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAX_QUERY: Final = 16 * 1024
-"""Characters of a query (threat T30)."""
+"""Characters of a query (T30: slow requests)."""
 MAX_PAIRS: Final = 256
-"""Pairs of a query (threat T30)."""
+"""Pairs of a query (T30: slow requests)."""
 
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 # Not plain: characters that could end or split a value, a query or a URL, and "+", which decodes to a blank.
@@ -52,9 +52,10 @@ def write_query(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def escape(value: str) -> str:
-    """Escape a value: the characters of Table 6.1, and all others that could break a URL (MSG-06, AMB-27).
+    """Escape a value: the characters of Table 6.1, and all others that could break a URL.
 
-    Raises ParseError for characters beyond Latin-1, because they stand for no byte.
+    Raises ParseError for characters beyond Latin-1, because they stand for no byte. See MSG-06: escaping; AMB-27:
+    escapes.
     """
     if _ALL_PLAIN(value):
         return value

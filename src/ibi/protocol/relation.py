@@ -1,10 +1,12 @@
-"""Relations: the steps from an item to a related one. One value has three spellings (URL-05, URL-06, SVC-06).
+"""Relations: the steps from an item to a related one. One value has three spellings.
 
     in a persistent URL      !:(oai_dc)
     in a list of verbs       GetLastEdition GetMetadata(oai_dc)
     in the name of a pair    .lastedition.metadata(oai_dc)
 
 Steps are read from left to right: "!+" is the translation of the last edition.
+
+See URL-05: modifiers; URL-06: compositions; SVC-06: relations.
 """
 
 from __future__ import annotations
@@ -119,7 +121,7 @@ def _of_verbs(verbs: tuple[str, ...]) -> Relation:
 
 @lru_cache(maxsize=1024)
 def parse_verb(text: str) -> Step:
-    """Read one verb; case matters in verbs, not in languages (AMB-43). Raises ParseError."""
+    """Read one verb; case matters in verbs, not in languages (AMB-43: language tags). Raises ParseError."""
     match = _VERB(text)
     if match is None:
         raise ParseError(
@@ -129,7 +131,7 @@ def parse_verb(text: str) -> Step:
 
 
 def composes(kinds: Iterable[StepKind]) -> bool:
-    """Return whether steps of these kinds may follow one another (SVC-06).
+    """Return whether steps of these kinds may follow one another (SVC-06: relations).
 
     If they may, so may the first of them alone, the first two, and so on.
     """

@@ -21,14 +21,14 @@ class _FixedReply:
 
     @classmethod
     def read(cls, body: bytes) -> Self:
-        """Read a body. Raises ParseError for any other pairs (REG-09)."""
+        """Read a body. Raises ParseError for any other pairs (REG-09: what confirms)."""
         _expect(body, cls.pairs)
         return cls()
 
 
 @final
 class Confirmation(_FixedReply):
-    """The reply of an Archive that it has asked to be included (MSG-23)."""
+    """The reply of an Archive that it has asked to be included (MSG-23: the confirmation)."""
 
     __slots__ = ()
     pairs: ClassVar[PairList] = {"confirmation": "yes"}
@@ -36,7 +36,7 @@ class Confirmation(_FixedReply):
 
 @final
 class AcknowledgmentReceived(_FixedReply):
-    """The notice that an acknowledgment was received (MSG-28)."""
+    """The notice that an acknowledgment was received (MSG-28: the reply to an acknowledgment)."""
 
     __slots__ = ()
     pairs: ClassVar[PairList] = {"notice": ("acknowledgment", "received")}
@@ -52,7 +52,7 @@ class ChangeReceived(_FixedReply):
 
 @final
 class ExclusionStatus(_FixedReply):
-    """The reply that the Archive is excluded (REG-06)."""
+    """The reply that the Archive is excluded (REG-06: exact status texts)."""
 
     __slots__ = ()
     pairs: ClassVar[PairList] = {"status.archive": "excluded"}
@@ -88,7 +88,7 @@ _ADDRESS_REFUSED: Final[PairList] = {"status.address": "refused"}
 @final
 @dataclass(frozen=True, slots=True)
 class InclusionStatus:
-    """The reply that the Archive is included, and whether its confirmation arrived (REG-06)."""
+    """The reply that the Archive is included, and whether its confirmation arrived (REG-06: exact status texts)."""
 
     confirmed: bool
 

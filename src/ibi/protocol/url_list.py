@@ -274,10 +274,10 @@ def find_wanted(
 ) -> WantedEntry | None:
     """Return the entry that a relation asks for, out of the usable relations of an answer; None if none fits.
 
-    For a bare translation (`+`, which names no language), the reader's preference decides, step by step (RES-07):
-    first the translation in the best language; else one whose language the answer does not name; else the item
-    itself, if the answer lists translations of it and says which of them the item is. A language without a
-    country (`pt`) also accepts one with a country (`pt-BR`, AMB-47).
+    For a bare translation (`+`, which names no language), the reader's preference decides, step by step (RES-07:
+    choice of a translation): first the translation in the best language; else one whose language the answer does not
+    name; else the item itself, if the answer lists translations of it and says which of them the item is. A language
+    without a country (`pt`) also accepts one with a country (`pt-BR`, AMB-47).
     """
     candidates = [offered for offered in usable if relation.accepts(offered)]
     for index, step in enumerate(relation.steps):
@@ -293,7 +293,7 @@ def find_wanted(
 
 
 def without_bare_translation(relation: Relation) -> Relation | None:
-    """Return the relation without its last bare translation; None if it has none (AMB-46)."""
+    """Return the relation without its last bare translation; None if it has none (AMB-46: ends at the item itself)."""
     for index in range(len(relation.steps) - 1, -1, -1):
         if relation.steps[index] == Step(StepKind.TRANSLATION):
             return Relation(relation.steps[:index] + relation.steps[index + 1 :])

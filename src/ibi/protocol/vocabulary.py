@@ -7,7 +7,7 @@ from typing import Final
 
 
 class ItemState(StrEnum):
-    """How an Archive holds an item (ARC-07)."""
+    """How an Archive holds an item (ARC-07: three states)."""
 
     ORIGINAL = "Original"
     COPY = "Copy"
@@ -22,7 +22,7 @@ class ContentType(StrEnum):
 
 
 class Subject(StrEnum):
-    """The kinds of requests to a service, as in the pair `servicesubject` (MSG-05)."""
+    """The kinds of requests to a service, as in the pair `servicesubject` (MSG-05: the subject)."""
 
     INCLUSION = "inclusionRequest"
     EXCLUSION = "exclusionRequest"
@@ -77,20 +77,21 @@ NEVER: Final = "never"
 ACKNOWLEDGMENT_REFUSED: Final = "ibi-acknowledgment-refused"
 """A header of the reply to an acknowledgment that was not counted: the reason in one word (note 1)."""
 CHANGE_NOTICES: Final = "ibi-change-notices"
-"""A header of inclusion statuses: "yes" if the resolver accepts notices of change (note 46)."""
+"""A header of inclusion statuses: "yes" if the resolver accepts notices of change (note 46: notices of change)."""
 ARCHIVE_TITLE: Final = "ibi-archive-title"
 """A header of inclusion requests: what readers call the Archive, in UTF-8 and percent-encoded (our extension)."""
 ARCHIVE_TITLE_PT: Final = "ibi-archive-title-pt"
 """The same in Portuguese, if it has another name there (our extension)."""
 INCOMPLETE: Final = "ibi-incomplete"
-"""A header of redirects to an original: the number of silent Archives and of all asked (note 6)."""
+"""A header of redirects to an original: the number of silent Archives and of all asked (note 6: silence is no
+absence)."""
 ACKNOWLEDGMENT_BATCH: Final = "acknowledgment.batch"
 ACKNOWLEDGMENT_COUNT: Final = "acknowledgment.count"
 ACKNOWLEDGMENT_ID: Final = "acknowledgment.id"
 VERBS_OF_URL: Final = "ibiurl.verblist"
 REQUIRED_STATE: Final = "ibiurl.requireditemstatus"
 OUR_PARAMETERS: Final = "ibiurl."
-"""The prefix of names of query pairs that are for the system, not for the item (URL-15)."""
+"""The prefix of names of query pairs that are for the system, not for the item (URL-15: foreign pairs go on)."""
 
 LINKSET: Final = "linkset"
 """The name, as of a metadata format, under which our Archives offer the links of an item (our extension)."""

@@ -1,8 +1,9 @@
-"""Decides which redirects may be cached for the fast path, and for which clients (notes 1 and 2, threat T20).
+"""Decides which redirects may be cached for the fast path, and for which clients.
 
 A redirect is cached only if every answer that it depends on came from the answer cache, so that no Archive had to be
-asked. It holds as long as all these answers do (`cache.redirects`), and for the settings and the included Archives for
-which it was made. Its key: the target as received; the Accept-Language, if that decides.
+asked. It holds as long as all these answers do (`cache.redirects`), and for the settings and the included Archives
+for which it was made. Its key: the target as received; the Accept-Language, if that decides. See note 1: reuse of
+answers; note 2: acknowledgments; T20: answers for one reader.
 """
 
 from __future__ import annotations
@@ -114,7 +115,8 @@ class CachePolicy:
     ) -> Response:
         """Cache a redirect if it rests on nothing but cached answers. Returns without waiting for a disk.
 
-        Returns the response for the reader: where browsers and proxies may reuse it, it says so (note 3).
+        Returns the response for the reader: where browsers and proxies may reuse it, it says so (note 3: caching of
+        redirects).
         """
         self.refresh()
         target = request.target.encode("latin-1")
@@ -123,6 +125,7 @@ class CachePolicy:
             return response
         if self.public_url.varies and self.public_url.of(request) != self.public_url.root:
             return response  # its link names another root
+        # Every answer must be in the cache, and the chosen one among them.
         sources = self._sources(outcome)
         chosen = decision.archive.name
         if sources is None or not _contains(decision, sources.answers) or chosen not in self.by_name:
@@ -130,6 +133,7 @@ class CachePolicy:
         message = "" if decision.acknowledgment is None else _acknowledgment(chosen, decision.acknowledgment)
         if message is None:
             return response
+        # If the language decides: an entry that says so, and the redirect under a key with the Accept-Language.
         kept, key = response, target
         if by_language:
             self.redirects.put(target, self._entry(b"", target, BY_LANGUAGE, "", sources, outcome.began))
@@ -151,17 +155,21 @@ class CachePolicy:
         kept = [each.kept for each in sources.answers]
         acknowledgment = packed(message, response) if message else b""
         first, rest = split_response(response, target)
+        versions = sources.versions
         return CachedRedirect(
-            first,
-            self.redirects.shared(rest),
-            outcome,
-            acknowledgment,
-            crc32(message.encode(), crc32(response)),
-            self.digest,
-            began - CLOCK_BACK,
-            min(each.fresh_until for each in kept),
-            min([each.boot_until for each in kept if each.leased], default=inf),
-            *sources.versions,
+            first=first,
+            rest=self.redirects.shared(rest),
+            outcome=outcome,
+            acknowledgment=acknowledgment,
+            checksum=crc32(message.encode(), crc32(response)),
+            digest=self.digest,
+            since=began - CLOCK_BACK,
+            until=min(each.fresh_until for each in kept),
+            boot_until=min([each.boot_until for each in kept if each.leased], default=inf),
+            name_slot=versions.name_slot,
+            name_version=versions.name_version,
+            further_names=versions.further_names,
+            archives=versions.archives,
         )
 
     def shared_seconds(self, left: float) -> int:
@@ -177,9 +185,14 @@ class CachePolicy:
         return response
 
     def _sources(self, outcome: Outcome) -> _Sources | None:
-        """Return what a redirect rests on; None if an answer was not cached before, or is not any more."""
+        """Return what a redirect rests on; None if an answer was not cached before, or is not any more.
+
+        The order of reading matters: which answers it rests on, then their versions, then the answers once more. What
+        was changed before the versions were read is not in the cache any more; what is changed later changes them.
+        """
         cache, queries = self._knowledge.cache, list[tuple[str, str, CachedAnswer]]()
-        names, services = list[str](), dict[str, bool]()
+        names = list[str]()
+        services = dict[str, bool]()  # whether any answer of an Archive is leased
         for each in outcome.rounds:
             for archive in each.queried:
                 if archive.name not in self.by_name or self.redirects.withholds(archive.service):
@@ -194,7 +207,6 @@ class CachePolicy:
         versions = self.redirects.versions(names, services.items())
         if versions is None:
             return None
-        # Only after the versions were read: what has changed before is not in the cache, what changes later is noticed.
         for service, text, kept in queries:
             if cache.answer(service, text) != kept or cache.freshness(service, text, kept) != "fresh":
                 return None
@@ -216,7 +228,7 @@ class _Sources(NamedTuple):
 
 
 def _shared(response: Response, seconds: int) -> Response:
-    """Return a response that caches of others may reuse for so many seconds (note 3)."""
+    """Return a response that caches of others may reuse for so many seconds (note 3: caching of redirects)."""
     return replace(response, headers=(("cache-control", _SHARED % seconds), *response.headers))
 
 

@@ -1,9 +1,10 @@
-"""The fast path: answers a click with a cached redirect, before a task or an ASGI scope is made (notes 1, 2, T20).
+"""The fast path: answers a click with a cached redirect, before a task or an ASGI scope is made.
 
 `http.server.protocol` calls `FastPath.at_once` for a GET or HEAD, or `FastPath.repeat` for a GET whose headers equal
 those of the last one on its connection. If they return None, the ordinary path follows, the ASGI application, which
 gives the same answer and counts it in the same way. Nothing is decided here: a resolution decided the redirect, and a
-`CachePolicy` decides which clients may get it.
+`CachePolicy` decides which clients may get it. See note 1: reuse of answers; note 2: acknowledgments; T20: answers
+for one reader.
 
 A redirect is given while all of this holds:
 
@@ -97,9 +98,10 @@ class FastPath:
         self._leases = redirects.leases
         self._counter = counter
         self.policy: CachePolicy | None = None
-        self._refreshed_boot, self._refreshed_real = NEVER  # when `_look_up` last had the settings read again
+        # When `_look_up` last had settings and registry read again, by both clocks.
+        self._refreshed_boot, self._refreshed_real = NEVER
         self._running: set[int] = set()
-        """The slots of Archives whose leases were read since `_refreshed_boot`, and did not end soon."""
+        """The slots of Archives whose leases were read since that moment, and did not end soon."""
         self.reload: Callable[[], object] = lambda: None
         self.renew: Callable[[Sequence[int]], object] = lambda _: None
         """Called with the slots of Archives whose lease ends soon."""
@@ -146,7 +148,8 @@ class FastPath:
     def repeat(self, target: bytes, head: Head) -> Answer | None:
         """Return the redirect for this target, and count its reader; None if `at_once` must look closer.
 
-        It needs a count that `at_once` has started (`AcknowledgmentCounter.start`).
+        The headers are those of the request before, which `at_once` has looked at: `head.parsed`. It also must have
+        started a count of the readers of this redirect (`AcknowledgmentCounter.start`).
         """
         # With few calls, since most readers are answered here (bench: warm redirect).
         redirect, client = self.redirects.newer.get(target), head.parsed
@@ -158,18 +161,23 @@ class FastPath:
         real, boot = self._now(), self._boot()
         count = redirect.reader_count
         if (
+            # No reader was counted for this redirect yet; or its response must say for how long others may cache it.
             count is None
             or policy is None
+            or policy.redirect_seconds
+            # The client may not get it, or its headers were read by an earlier policy.
             or client.policy is not policy
             or not client.admitted
-            or policy.redirect_seconds
+            or policy.refuses(client.client_key)
+            # Its answers have ended, by one of the clocks.
             or not redirect.since <= real < redirect.until
             or boot >= redirect.boot_until
+            # Settings and registry must be read again first, or have changed since it was made.
             or not 0 <= real - self._refreshed_real < LOOK_EVERY
             or boot - self._refreshed_boot >= LOOK_EVERY  # this clock never goes back
             or policy.generation[0] != policy.generation_read
             or policy.digest != redirect.digest
-            or policy.refuses(client.client_key)
+            # Last, what it rests on: its leases first, then the versions.
             or not self._holds(redirect, real, boot)
         ):
             return None
@@ -182,9 +190,11 @@ class FastPath:
         """Whether nothing has changed that a redirect rests on, and its leases run: a faster `seconds_left`.
 
         A lease that ends soon does not count, so that `_look_up` has it renewed.
+
+        The order of reading matters: a lease first, then the versions. A process that applies a reply writes in the
+        opposite order: it changes the versions first, and writes the lease last (`cache.lease.apply_reply`). So if the
+        new lease is read here, the new versions are read after it, and a redirect that has become wrong is not used.
         """
-        # Each lease is read before the versions. A process that applies a reply writes the lease last, so all that the
-        # reply told of shows in the versions that are read then.
         running, of_archives, withheld = self._running, self._leases.archive_versions, self.redirects.withheld
         for slot, version, leased in redirect.archives:
             if leased and slot not in running:
@@ -204,7 +214,8 @@ class FastPath:
     def _look_up(  # noqa: C901 - one check after the other
         self, target: bytes, head: Head, peer: str
     ) -> tuple[CachedRedirect, bytes, bytes, FastPathClient] | None:
-        """Return a redirect, the response for this reader, its key, and the client."""
+        """Return a redirect, the response for this reader, its key, and the client; None to decline."""
+        # Settings and registry: read again twice a second, and when the generation of the registry has changed.
         now = Moment(self._boot(), self._now())
         if (
             not 0 <= now.real - self._refreshed_real < LOOK_EVERY
@@ -223,7 +234,7 @@ class FastPath:
         found = self.redirects.get(target)
         if found is None:  # no headers could change that, so they are not read
             return None
-        client = head.parsed
+        client = head.parsed  # of the request before on this connection, if its headers were the same
         if not isinstance(client, FastPathClient) or client.policy is not policy:
             client = head.parsed = FastPathClient(policy, head, peer)
         if not client.admitted or policy.refuses(client.client_key):
@@ -234,6 +245,7 @@ class FastPath:
             found = self.redirects.get(key)
             if found is None:
                 return None
+        # What the redirect rests on: its leases, then the versions.
         left = self.redirects.seconds_left(found, now)
         if left <= 0 or found.digest != policy.digest:
             return None

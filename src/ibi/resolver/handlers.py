@@ -50,10 +50,11 @@ if TYPE_CHECKING:
     from ibi.runtime.tracing import Span
 
 MOST_RESOLUTIONS: Final = 2_000
-"""Resolutions in flight in one process; further readers get the alert `busy` (threat T37)."""
+"""Resolutions in flight in one process; further readers get the alert `busy` (T37: overload)."""
 
 RESOLVER_SHARE: Final = 16
-"""How many times a reader's limit another resolver gets that sends a token, because its readers are many (T29)."""
+"""How many times a reader's limit another resolver gets that sends a token, because its readers are many (T29: costly
+requests)."""
 
 # Most clicks follow a few short links. Long ones are not cached: a client can make up any number.
 _LONGEST_CACHED: Final = 256  # characters of path and query of a persistent URL whose parsed form is cached
@@ -85,7 +86,7 @@ class Handlers:
         tokens: Tokens | None = None,
     ) -> None:
         self._settings = settings
-        # The root of persistent URLs; path and query follow as received (note 16).
+        # The root of persistent URLs; path and query follow as received (note 16: the whole persistent URL).
         self._root, self._public = public_url.root, public_url if public_url.varies else None
         self._resolver = resolver
         self._acknowledgments = acknowledgments
@@ -101,7 +102,10 @@ class Handlers:
         """The counter of the fast path, which takes readers of this path, too, while the queue lacks capacity."""
 
     async def redirect(self, request: Request) -> Response:
-        """Answer a request for a persistent URL."""
+        """Answer a request for a persistent URL: with a redirect, an alert, or (`?info`, `?json`) an explanation.
+
+        If the header Accept asks for metadata, the URL of the metadata is tried first.
+        """
         try:
             short = len(request.path) + len(request.query) <= _LONGEST_CACHED
             url = (_parse_cached if short else PersistentURL.parse)(request.path, request.query)
@@ -264,9 +268,10 @@ class Handlers:
     def _acknowledge(
         self, decision: Redirect | UpstreamRedirect, request: Request
     ) -> Callable[[], None] | None:
-        """Return a callable that queues the acknowledgment after the response was sent (RES-11, RES-12).
+        """Return a callable that queues the acknowledgment after the response was sent.
 
-        The redirect of every GET is counted, even if no acknowledgment can or should be sent (note 2).
+        The redirect of every GET is counted, even if no acknowledgment can or should be sent (note 2:
+        acknowledgments). See RES-11: acknowledgments; RES-12: redirect at once.
         """
         if request.method != "GET":
             return None

@@ -1,4 +1,4 @@
-"""Metadata for readers who ask for them by the header Accept (note 30); pure.
+"""Metadata for readers who ask for them by the header Accept (note 30: formats by Accept); pure.
 
 /<ibi>!  Accept: application/x-bibtex   is resolved as   /<ibi>!:(bibtex)
 """

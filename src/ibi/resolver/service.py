@@ -8,7 +8,7 @@
     /-/...  /  /robots.txt  /favicon.ico      pages of the resolver: `pages.site` (note 13)
     anything else                             a persistent URL: `handlers`
 
-The service passes on the raw path and the raw query; only `PersistentURL` decides what they mean (threat T27).
+The service passes on the raw path and the raw query; only `PersistentURL` decides what they mean (T27: two readings).
 It is made from `Stores` (its data directory) and `Outgoing` (its clients of other servers).
 """
 
@@ -330,9 +330,10 @@ class ResolverService:
     # Archives
 
     async def _service(self, request: Request, *, looping: bool) -> MemberReply:
-        """Answer inclusion, exclusion and notices of change, at our own service IBI only (note 15).
+        """Answer inclusion, exclusion and notices of change, at our own service IBI only (note 15: service requests).
 
-        A message that is meant for Archives is refused with the words that this is a resolver (threat T03).
+        A message that is meant for Archives is refused with the words that this is a resolver (T03: loops of
+        resolvers).
         """
         try:
             message = read_request(request.query)
@@ -342,7 +343,7 @@ class ResolverService:
         if not isinstance(message, ours) or not self._is_own_service(request.path):
             return _error("this is a resolver, and it has no such service", 508 if looping else 400)
         if request.method == "HEAD":
-            return MemberReply(200, b"")  # looking changes nothing (threat T38)
+            return MemberReply(200, b"")  # looking changes nothing (T38: prefetching)
         if request.only_prefetched:
             return REFUSED
         if isinstance(message, ChangeNotification):
@@ -392,7 +393,7 @@ def _members(
     evidence, now = stores.knowledge.evidence, stores.knowledge.now
     addresses = settings.addresses
     confirmation = ConfirmationClient(client, outgoing.addresses, stores.names, own, settings.service)
-    # By the standard, the key alone moves an Archive; the strict policy keeps to that (threat T17).
+    # By the standard, the key alone moves an Archive; the strict policy keeps to that (T17: replayed inclusions).
     guarded = settings.policy != "strict"
     inclusion = InclusionService(registry, confirmation, throttle, evidence, mail, now, guarded=guarded)
     return inclusion, {

@@ -1,13 +1,13 @@
-"""The upstream resolver: asked for items that no Archive of this resolver holds (note 43).
+"""The upstream resolver: asked for items that no Archive of this resolver holds (note 43: an upstream resolver).
 
-We ask it as a reader would, with the same persistent URL, and send the reader to the URL of its redirect. It
-sends its own acknowledgments. It learns the languages that the reader prefers, because it chooses among
-translations in our place, and nothing else: no address, no cookie, no referrer (threat T28). A request names
-the resolvers through which it came (`hops`), so that two do not ask each other for ever (threat T03).
+We ask it as a reader would, with the same persistent URL, and send the reader to the URL of its redirect. It sends
+its own acknowledgments. It learns the languages that the reader prefers, because it chooses among translations in our
+place, and nothing else: no address, no cookie, no referrer (T28: privacy of readers). A request names the resolvers
+through which it came (`hops`), so that two do not ask each other for ever (T03: loops of resolvers).
 
-For the upstream, this resolver is one client, however many readers it has, unless it sends a token that the
-upstream gave it. When the upstream asks for a pause, we make one, and tell readers how long it lasts. Only
-probes decide whether it answers at all, since readers can provoke that a request fails (threat T10).
+For the upstream, this resolver is one client, however many readers it has, unless it sends a token that the upstream
+gave it. When the upstream asks for a pause, we make one, and tell readers how long it lasts. Only probes decide
+whether it answers at all, since readers can provoke that a request fails (T10: slow or huge answers).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ LONGEST_TITLE: Final = 160
 """Characters of the title of the upstream's alert that are passed on to a reader."""
 
 ALERT_STATUSES: Final = frozenset({404, 409, 410, 503})
-"""Statuses of alerts that are passed on (note 6)."""
+"""Statuses of alerts that are passed on (note 6: silence is no absence)."""
 
 _ELSEWHERE: Final[dict[int, AlertKind]] = {
     404: AlertKind.NOT_FOUND,
@@ -140,6 +140,7 @@ class Upstream:
         follows the redirect (HEAD, prefetching, explaining), so it must not be acknowledged. `seconds`: the
         rest of the resolution; SECONDS at most are used. After five failures it is not asked for a while.
         """
+        # Whether it may be asked at all: not in a loop, in time, and not while its circuit is open.
         seen = Hops.read(hops)
         onward = seen.onward(self._name) if seen is not None else None
         if onward is None:
@@ -156,6 +157,7 @@ class Upstream:
             await asyncio.wait([probe], timeout=seconds / 2)
             if not probe.done() or probe.cancelled() or not probe.result():
                 return self._reason_to_wait(loop.time()), False
+        # Ask it, and tell the circuit breaker what came of it.
         left = min(seconds - (loop.time() - began), SECONDS)
         headers = [*self._always, *_headers(accept_language, only_looking=only_looking)]
         try:
@@ -219,11 +221,11 @@ class Upstream:
     ) -> UpstreamRedirect | Alert:
         """Return the decision that follows from our own alert and an answer of the upstream resolver."""
         coverage = alert.coverage or Coverage(0)
-        if isinstance(answer, UpstreamRedirect):
+        if isinstance(answer, UpstreamRedirect):  # the Archives of both resolvers are counted together
             silent, queried = answer.incomplete
             queried = max(queried, 1)  # at least the upstream itself
             return answer._replace(incomplete=(silent + len(coverage.silent), queried + coverage.total))
-        if isinstance(answer, IbiError):
+        if isinstance(answer, IbiError):  # the upstream counts as one more Archive that was silent
             found = Coverage(coverage.total + 1, (*coverage.silent, (self._root, answer)))
             wait = max(1, answer.seconds) if isinstance(answer, PeerBusy) else alert.wait
             return replace(alert, kind=AlertKind.INCOMPLETE, coverage=found, wait=wait)
@@ -247,6 +249,7 @@ class Upstream:
         if reply.status == _LOOP:
             return None
         problem = _problem(reply)
+        # A 503 with Retry-After may be the alert that an Archive there was silent, which is an answer; or a pause.
         pauses = reply.requested_pause is not None and problem.get("kind") != AlertKind.INCOMPLETE
         if pauses or reply.status not in ALERT_STATUSES:
             raise _failure(reply)
@@ -257,7 +260,8 @@ class Upstream:
 def target_of(url: PersistentURL) -> str:
     """Return the target of the request to the upstream: item, verbs, path and query of the persistent URL.
 
-    Left out are wrappers, `?info`, `?json` and unknown words, which concern us alone (notes 14, 21).
+    Left out are wrappers, `?info`, `?json` and unknown words, which concern us alone (note 14: words in the query;
+    note 21: what may stand before a name).
     """
     path = f"/{url.ibi}{url.modifier}{url.file_path}"
     raw = url.text.partition("?")[2]

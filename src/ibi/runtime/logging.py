@@ -4,9 +4,9 @@
     json    {"time": "2026-01-31T12:00:00.123Z", "level": "INFO", "logger": "ibi.resolver.service",
             "request_id": "5f0c1e9a7b3d2468", "message": ...}
 
-Every message, whether of this program, of a library or of an error, is scrubbed before it is written: no
-query of a URL, no key and no token, no address of a machine but this one (threats T15 and T28). Characters
-that are not printable are escaped, so a client cannot forge lines.
+Every message, whether of this program, of a library or of an error, is scrubbed before it is written: no query of a
+URL, no key and no token, no address of a machine but this one (T15: keys in logs; T28: privacy of readers).
+Characters that are not printable are escaped, so a client cannot forge lines.
 """
 
 from __future__ import annotations

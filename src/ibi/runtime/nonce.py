@@ -1,9 +1,11 @@
-"""The nonce by which a name or address is proven to lead to the service of a data directory (AMB-10, threat T31).
+"""The nonce by which a name or address is proven to lead to the service of a data directory.
 
     `ibi doctor` writes a random number into DIR/nonce, asks for http://HOST:PORT/-/nonce, and removes the file again
 
 A server that answers with that number serves DIR, or passes requests on to a server that does. The number is
 no secret: it gives access to nothing, and means nothing after the proof. It is never cached.
+
+See AMB-10: names for trying; T31: a label given twice.
 """
 
 from __future__ import annotations

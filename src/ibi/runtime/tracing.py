@@ -4,8 +4,9 @@
     OTEL_EXPORTER_OTLP_ENDPOINT       spans are sent by OTLP over HTTP, from a thread of their own; where they
     (or …_TRACES_ENDPOINT) is set     cannot be sent they are lost, and no request waits for that
 
-No span tells who the reader is, what a persistent URL asks for, or any key (threats T15 and T28): the names of
-attributes are those below, and their values are from fixed lists or the service IBI of an Archive.
+No span tells who the reader is, what a persistent URL asks for, or any key (T15: keys in logs; T28: privacy of
+readers): the names of attributes are those below, and their values are from fixed lists or the service IBI of an
+Archive.
 """
 
 from __future__ import annotations

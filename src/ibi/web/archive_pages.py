@@ -1,6 +1,7 @@
-"""Write the pages of an Archive as HTML in the reader's language: items, files, search (SVC-12, note 27).
+"""Write the pages of an Archive as HTML in the reader's language: items, files, search.
 
-Each page is made from a page model of `ibi.archive.pages.models`; nothing is looked up.
+Each page is made from a page model of `ibi.archive.pages.models`; nothing is looked up. See SVC-12: a closed file
+list; note 27: pages of an Archive.
 """
 
 from __future__ import annotations

@@ -297,8 +297,8 @@ def capital(sentence: str) -> str:
 @cache
 def page_headers(language: str) -> tuple[tuple[str, str], ...]:
     """Return the headers of every page besides its content type."""
-    # Only our own style sheet, pictures and scripts are allowed (T14). Scripts are allowed by digest and not
-    # by 'self', because uploaded files are served from here, too, and must not run on a page.
+    # Only our own style sheet, pictures and scripts are allowed (T14: injected text). Scripts are allowed by digest
+    # and not by 'self', because uploaded files are served from here, too, and must not run on a page.
     scripts = " ".join(f"'{each.integrity}'" for name, each in assets().items() if name.endswith(".js"))
     # Forms go to the resolver, which redirects to an Archive; browsers apply `form-action` to that redirect too.
     policy = (

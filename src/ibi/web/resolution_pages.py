@@ -109,7 +109,7 @@ _STEP: Final = re.compile(r"!|[+:](?:\([^)]*\))?")
 
 
 def alert(value: Alert, known: Mapping[str, Responsible], reader: PageLanguage, branding: Branding) -> bytes:
-    """Write an alert (RES-13): what was requested, what Archives answered, and how to go on.
+    """Write an alert (RES-13: the fitting alert): what was requested, what Archives answered, and how to go on.
 
     `known`: the included Archives by the names of their services.
     """

@@ -173,7 +173,7 @@ def find(text: str, reader: PageLanguage, branding: Branding) -> bytes:
 
 
 def registration(page: RegistrationPage, reader: PageLanguage, branding: Branding) -> bytes:
-    """Write the form by which an Archive applies for registration; after that, its key (REG-01)."""
+    """Write the form by which an Archive applies for registration; after that, its key (REG-01: registration)."""
     return html(
         "register.html",
         reader.language,

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 
 MOST_DEPOSITS: Final = 256
-"""Deposits that wait at the same time, for a label or for the disk; further ones are refused with 503 (threat T37)."""
+"""Deposits that wait at the same time, for a label or for the disk; further ones are refused with 503 (T37:
+overload)."""
 LONGEST_WAIT: Final = 30.0
 """Seconds that a repeated deposit waits for the first one, which is using its uploads; then it gets 409."""
 

@@ -1,6 +1,6 @@
-"""Give items to programs, and find them. Reading needs no token: other Archives copy items so (note 29).
+"""Give items to programs, and find them. Reading needs no token: other Archives copy items so.
 
-A search takes the same query as the search page for people.
+A search takes the same query as the search page for people. See note 29: copies and hand-overs.
 """
 
 from __future__ import annotations
@@ -132,7 +132,8 @@ class ItemView:
     def _facts(self, holding: Holding, call: Call) -> dict[str, Any]:
         """Return what the client may see of an item.
 
-        A file list that is not public, and URLs of data that are not open, need the scope `read` (SVC-10).
+        A file list that is not public, and URLs of data that are not open, need the scope `read` (SVC-10: URLs by
+        reader).
         """
         reads = call.may(Scope.READ)
         hidden: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """Mint labels for deposits over HTTP: deposits that wait at the same time share a draw, and need no thread.
 
-With the granularity "auto" all labels come within a second. With a fixed one, a deposit that would wait too
-long is refused at once (threat T37). Commands and imports draw from the same waiting room by themselves.
+With the granularity "auto" all labels come within a second. With a fixed one, a deposit that would wait too long is
+refused at once (T37: overload). Commands and imports draw from the same waiting room by themselves.
 """
 
 from __future__ import annotations

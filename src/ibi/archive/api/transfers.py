@@ -1,7 +1,8 @@
-"""Routes for hand-overs between two Archives (AMB-24, note 29); the running Archive advances them by itself.
+"""Routes for hand-overs between two Archives; the running Archive advances them by itself.
 
-The giver sends messages with a token that has the scope `transfer`. The receiver fetches the item and its
-files, even if they are not open to readers, with the token that the giver has sent it (`passage`).
+The giver sends messages with a token that has the scope `transfer`. The receiver fetches the item and its files, even
+if they are not open to readers, with the token that the giver has sent it (`passage`). See AMB-24: moving an
+original; note 29: copies and hand-overs.
 """
 
 from __future__ import annotations

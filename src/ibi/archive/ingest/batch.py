@@ -1,7 +1,8 @@
-"""Turns records into items, a batch in one transaction; ingesting them again changes nothing (note 11).
+"""Turns records into items, a batch in one transaction; ingesting them again changes nothing.
 
-Labels are minted and files are staged before the transaction. In it one query finds the items that are held
-already; new items without files are inserted together, all others one by one through the unit of work.
+Labels are minted and files are staged before the transaction. In it one query finds the items that are held already;
+new items without files are inserted together, all others one by one through the unit of work. See note 11: importing
+twice.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ A list of records comes page by page. The progress is saved after each page, so 
 continues there, and the next harvest requests only newer records. A repeated record changes nothing, because
 its identifier is its key. An item that the repository deletes is removed here; its names stay known.
 
-Answers are parsed piece by piece. A document type or an entity ends the parsing, and nothing that an answer
-refers to is ever fetched (threat T23).
+Answers are parsed piece by piece. A document type or an entity ends the parsing, and nothing that an answer refers to
+is ever fetched (T23: hostile uploads).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PAGE_SECONDS: Final = 300.0  # for one page of a harvest
 _USUAL_PAUSE: Final = 10
 _MOST_PAUSES: Final = 5  # times that a repository may request a pause, for one page
 _MOST_PAGES: Final = 1_000_000  # pages of one harvest
-_MOST_EMPTY: Final = 100  # empty pages in a row; a repository could send them for ever (threat T23)
+_MOST_EMPTY: Final = 100  # empty pages in a row; a repository could send them for ever (T23: hostile uploads)
 _BUSY: Final = frozenset({429, 503})
 _OK: Final = 200
 _LONGEST_TOKEN: Final = 4096  # bytes of a resumption token

@@ -1,7 +1,8 @@
-"""Tell the resolvers at once that an item has changed, and wait for their replies: at a hand-over (ARC-08).
+"""Tell the resolvers at once that an item has changed, and wait for their replies: at a hand-over.
 
-`notices` sends its notices half a second later, and nothing waits for them. Where an original has moved, both Archives
-first tell their resolvers, and only then that it has; so the next reader is led by what is true.
+`notices` sends its notices half a second later, and nothing waits for them. Where an original has moved, both
+Archives first tell their resolvers, and only then that it has; so the next reader is led by what is true. See ARC-08:
+an original may move.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Creates an Archive from an administrator's options: settings, service item, registration (REG-01, note 23).
+"""Creates an Archive from an administrator's options: settings, service item, registration.
 
-It also checks later changes of settings before they are written (ARC-10, REG-08). The service IBI never
-changes; keys belong to resolvers and are changed in `joining`.
+It also checks later changes of settings before they are written (ARC-10: facts of an Archive; REG-08: repeating is
+harmless). The service IBI never changes; keys belong to resolvers and are changed in `joining`. See REG-01:
+registration; note 23: two names of an Archive.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ def register_command(service: IBIForms, key: str) -> str:
 
 
 def mail_text(service: IBIForms, key: str) -> str:
-    """Return the text of the registration mail, with the headings of Example 7.1 (REG-01)."""
+    """Return the text of the registration mail, with the headings of Example 7.1 (REG-01: registration)."""
     return (
         f"IBI do serviço de Arquivo:\narchiveserviceibi = {service.main}\n\n"
         f"Chave de cadastro:\nregistrationkey = {key}\n"

@@ -1,7 +1,7 @@
-"""The holdings filter of an Archive: rebuilt after new names, stored in a file, served as a page (note 45).
+"""The holdings filter of an Archive: rebuilt after new names, stored in a file, served as a page.
 
-A filter may lack new names for a while; a resolver then queries the Archive in the ordinary order. A filter
-never denies a name that was held when the filter was built.
+A filter may lack new names for a while; a resolver then queries the Archive in the ordinary order. A filter never
+denies a name that was held when the filter was built. See note 45: filters of holdings.
 """
 
 from __future__ import annotations

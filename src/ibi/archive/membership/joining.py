@@ -1,7 +1,7 @@
-"""The resolvers in the settings of an Archive: those that it has joined or left, and their keys (note 24).
+"""The resolvers in the settings of an Archive: those that it has joined or left, and their keys.
 
-The first resolver is named in archive.toml, further ones in resolvers.toml. Each has a key of its own: with a
-shared key the administrator of one resolver could act for the Archive at the other.
+The first resolver is named in archive.toml, further ones in resolvers.toml. Each has a key of its own: with a shared
+key the administrator of one resolver could act for the Archive at the other. See note 24: joining a resolver.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 STRONG_KEY: Final = 20
-"""Digits of a new key; shorter keys can be guessed (note 34)."""
+"""Digits of a new key; shorter keys can be guessed (note 34: keys)."""
 
 
 LONGEST_HOST: Final = 253
@@ -166,9 +166,9 @@ def _by_another_scheme(one: str, other: str) -> bool:
 
 
 def split_base_url(url: str) -> tuple[str, str]:
-    """Split the base URL of a resolver, http[s]://host[:port][/service] (MSG-02), into root and service IBI.
+    """Split the base URL of a resolver, http[s]://host[:port][/service], into root and service IBI.
 
-    The service is "" if the URL has none. Raises SetupError for any other URL.
+    The service is "" if the URL has none. Raises SetupError for any other URL. See MSG-02: the resolver's address.
     """
     scheme, separator, rest = url.partition("://")
     host, _, path = rest.partition("/")
@@ -205,7 +205,7 @@ def new_key() -> str:
 
 
 def check_key(text: str) -> str:
-    """Return a registration key unchanged. Raises SetupError for any other text (MSG-21)."""
+    """Return a registration key unchanged. Raises SetupError for any other text (MSG-21: the form of a key)."""
     if not is_key(text):
         raise SetupError("a key is ten digits or more, perhaps twice with a hyphen between")
     return text

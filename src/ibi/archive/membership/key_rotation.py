@@ -1,4 +1,4 @@
-"""Gets a new key from a resolver, by proving that the Archive answers at its address (note 34).
+"""Gets a new key from a resolver, by proving that the Archive answers at its address (note 34: keys).
 
 Archive                                          resolver
    | -- POST /-/api/keys, its service IBI --------> |

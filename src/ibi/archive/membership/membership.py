@@ -1,11 +1,12 @@
-"""Memberships of an Archive at resolvers: inclusion, heartbeat, exclusion (R15 chapter 7, REG-03, ARC-15).
+"""Memberships of an Archive at resolvers: inclusion, heartbeat, exclusion.
 
-Each membership has a task of its own, so that a resolver that is down does not delay the others. An Archive
-that is switched off still serves files, pages and its own persistent URLs.
+Each membership has a task of its own, so that a resolver that is down does not delay the others. An Archive that is
+switched off still serves files, pages and its own persistent URLs. See R15 chapter 7; REG-03: switching on and off;
+ARC-15: switched on and off.
 
-A resolver calls back while the inclusion request is still open (REG-04), so these tasks start only once the
-Archive answers requests. If a resolver cannot be reached, or does not know the Archive yet, inclusion is
-requested for ever, with growing pauses. The state is saved in a table, and logged when it changes.
+A resolver calls back while the inclusion request is still open (REG-04: the resolver calls back), so these tasks
+start only once the Archive answers requests. If a resolver cannot be reached, or does not know the Archive yet,
+inclusion is requested for ever, with growing pauses. The state is saved in a table, and logged when it changes.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ LONGEST_PAUSE: Final = 60.0
 """Seconds between two tries at most."""
 
 HEARTBEAT = 60.0
-"""Seconds after which an included Archive requests inclusion again. A replayed message can switch it off, or
-include another machine in its place, for no longer than this (threat T17)."""
+"""Seconds after which an included Archive requests inclusion again. A replayed message can switch it off, or include
+another machine in its place, for no longer than this (T17: replayed inclusions)."""
 
 AWAY_SECONDS: Final = 60.0
 """Seconds after which a stopping Archive says that it will be back (`exclusion.end`); a restart takes less."""

@@ -1,4 +1,4 @@
-"""Sends change notices to the resolvers that have included this Archive and take notices (note 46).
+"""Sends change notices to the resolvers that have included this Archive and take notices (note 46: notices of change).
 
     catalogue: changes 17 to 19     resolver r has had notices up to 16: a notice with the items of 17 to 19
                                     resolver s is new, or missed too much: a general notice (anything changed)

@@ -1,6 +1,6 @@
-"""IP addresses of the resolvers that an Archive has joined; their counts of readers are believed (T19).
+"""IP addresses of the resolvers that an Archive has joined; their counts of readers are believed.
 
-They may ask what has changed, and get shorter notices if they do.
+They may ask what has changed, and get shorter notices if they do. See T19: forged acknowledgments.
 """
 
 from __future__ import annotations

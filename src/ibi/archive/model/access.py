@@ -1,7 +1,7 @@
-"""Which readers may have an item's data; which resolvers may state a reader's address (SVC-10, AMB-54; pure).
+"""Which readers may have an item's data; which resolvers may state a reader's address (pure).
 
-Metadata are open to all readers. Only an address that is vouched for counts (`http.client_address`), so that
-a forged list of addresses gives no access (threat T24).
+Metadata are open to all readers. Only an address that is vouched for counts (`http.client_address`), so that a forged
+list of addresses gives no access (T24: forged addresses). See SVC-10: URLs by reader; AMB-54: which address counts.
 """
 
 from __future__ import annotations
@@ -79,10 +79,10 @@ def reuse_seconds(holdings: Iterable[Holding | None], most: int, now: float) -> 
 def reader_address(
     client_address: str | None, addresses: tuple[str, ...], resolvers: tuple[str, ...]
 ) -> str | None:
-    """Return the address of the reader for whom a resolver asks (AMB-54); None for an untrusted resolver.
+    """Return the address of the reader for whom a resolver asks; None for an untrusted resolver.
 
-    `client_address`: the vouched address of the resolver. `addresses`: the list in the request; its last
-    entry is the address that the resolver itself saw.
+    `client_address`: the vouched address of the resolver. `addresses`: the list in the request; its last entry is the
+    address that the resolver itself saw. See AMB-54: which address counts.
     """
     if not addresses or not in_networks(client_address, resolvers):
         return None

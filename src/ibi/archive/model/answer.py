@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ibi.protocol.pair_list import PairList, Value
 
 ITEM_URL, FILE_URL, FILE_LIST_URL = 1, 2, 3
-"""The variants of a URL (SVC-08)."""
+"""The variants of a URL (SVC-08: which URL is given)."""
 # A quarter is left, because other answers may have longer names of pairs, a longer key, or other IBI forms.
 LONGEST_ANSWER: Final = pair_list.MAX_BODY * 3 // 4
 """Bytes of the longest answer about an item that is added or changed."""
@@ -57,9 +57,9 @@ _ORCID: Final = re.compile(
 class ArchiveIdentity:
     """The facts of an Archive that every answer needs.
 
-    `relations`: the relations that it answers for (SVC-07); None for all that can be derived from its items.
-    `pages`: whether it has the pages and files of this software; else only the URLs of its items are known.
-    `root`: the root of its URLs, "https://archive.example"; "": http and its address.
+    `relations`: the relations that it answers for (SVC-07: which relations); None for all that can be derived from
+    its items. `pages`: whether it has the pages and files of this software; else only the URLs of its items are
+    known. `root`: the root of its URLs, "https://archive.example"; "": http and its address.
     """
 
     address: str
@@ -103,12 +103,13 @@ def url_list(
     filtered: bool = True,
     withheld: Withheld = nothing_withheld,
 ) -> UrlList:
-    """Answer a URL request; the answer is empty if the item is not held (SVC-03).
+    """Answer a URL request; the answer is empty if the item is not held (SVC-03: the order of decisions).
 
-    With `filtered`, only the pairs that the request needs are derived: those that the standard's filter would
-    leave of the full answer (SVC-18, SVC-19). `withheld` tests whether the reader may not have the data of an
-    item (SVC-10). Raises Unsettled, and ParseError for verbs that form no relation (URL-10). A minimal
-    Archive ignores the verbs, so it never raises ParseError (CON-03).
+    With `filtered`, only the pairs that the request needs are derived: those that the standard's filter would leave
+    of the full answer (SVC-18: filtering changes no outcome; SVC-19: what the filter keeps). `withheld` tests whether
+    the reader may not have the data of an item (SVC-10: URLs by reader). Raises Unsettled, and ParseError for verbs
+    that form no relation (URL-10: possible verbs). A minimal Archive ignores the verbs, so it never raises ParseError
+    (CON-03).
     """
     wanted = ITEM if identity.minimal or not request.verbs.verbs else request.verbs.relation
     holding = lookup(request.ibi)
@@ -161,27 +162,28 @@ class _Builder(NamedTuple):
         self._add_relations(None)
 
     def add_filtered(self, wanted: Relation, url_key: str) -> None:
-        """Add the pairs that the resolver needs to finish the resolution (SVC-19).
+        """Add the pairs that the resolver needs to finish the resolution (SVC-19: what the filter keeps).
 
         If the requested language or format is not here, the languages or formats that are here are added: the
-        resolver does not choose among them, but can show them to the reader (note 19).
+        resolver does not choose among them, but can show them to the reader (note 19: languages and formats).
         """
         if self._add_relations(wanted):
             self.pairs[vocabulary.URL_KEY] = url_key
             # Each further step may take the resolver a round, so the names on the way are added, too.
             for lead in wanted.leading() if len(wanted.steps) > 1 else ():
-                # They are needed where the resolver chooses a translation, that is for `+`, or for `+(pt)` if there are
-                # pt-BR and pt-PT: the chosen one may be in another Archive, and is asked for by its name (note 38).
-                # For `!+`, the name of the last edition is needed, too: it may itself be the text in the language that
-                # the reader prefers, and the resolver recognizes it by its name.
+                # They are needed where the resolver chooses a translation, that is for `+`, or for `+(pt)` if there
+                # are pt-BR and pt-PT: the chosen one may be in another Archive, and is asked for by its name (note
+                # 38: filtered answers). For `!+`, the name of the last edition is needed, too: it may itself be the
+                # text in the language that the reader prefers, and the resolver recognizes it by its name.
                 until_next = wanted.steps[: len(lead.steps) + 1]
                 if Step(StepKind.TRANSLATION) in until_next or self._has_variants(lead):
                     self._add_names(lead)
             return
         if any(step.kind is StepKind.LAST_EDITION for step in wanted.steps):
             self._add_next_edition()
-        # An original is claimed even if it lacks the requested relation (T05, note 6). An answer that leads to the next
-        # edition is the exception: it has no pair `state` (Example 10.2 of the standard).
+        # An original is claimed even if it lacks the requested relation (T05: false claims of originals; note 6:
+        # silence is no absence). An answer that leads to the next edition is the exception: it has no pair `state`
+        # (Example 10.2 of the standard).
         if vocabulary.NEXT_EDITION not in self.pairs and self.relations.item.holding is not None:
             self.pairs[vocabulary.STATE] = self.relations.item.holding.state.value
         for lead in wanted.leading():
@@ -215,7 +217,8 @@ class _Builder(NamedTuple):
                 entry = Entry(url, related.forms)
             else:
                 any_url = True
-                # A reader who may not have the data gets the page about them, which is metadata (SVC-10).
+                # A reader who may not have the data gets the page about them, which is metadata (SVC-10: URLs by
+                # reader).
                 kind = ContentType.METADATA if self.relations.is_withheld(related) else related.content_type
                 entry = Entry(url, related.forms, holding.state, kind, holding.timestamp)
             self.pairs.update(entry_pairs(relation, entry))
@@ -244,7 +247,8 @@ class _Builder(NamedTuple):
 def url_variant(file_path: str, verbs: Iterable[str]) -> int:
     """Return which URL is wanted: that of the item (1), of one of its files (2) or of its file list (3).
 
-    The verb for the file list wins over a path, other verbs do not (SVC-09, AMB-39); "/" is no path (SVC-13).
+    The verb for the file list wins over a path, other verbs do not (SVC-09: a path beside verbs; AMB-39: a path
+    beside a modifier); "/" is no path (SVC-13: climbing paths).
     """
     if GET_FILE_LIST in verbs:
         return FILE_LIST_URL
@@ -254,11 +258,12 @@ def url_variant(file_path: str, verbs: Iterable[str]) -> int:
 def check_answers(
     holding: Holding, lookup: Lookup, identity: ArchiveIdentity, *, filtered: bool = True
 ) -> None:
-    """Refuse an item about which an answer would be longer than resolvers read (T10). Raises BadItem with the limits.
+    """Refuse an item about which an answer would be longer than resolvers read. Raises BadItem with the limits.
 
     `lookup` finds the other items; `filtered`: whether answers hold only what a request needs. Two answers are made:
     about all translations of the item, and about all its formats. It cannot be foreseen that links of several items
-    multiply, or that a linked item changes later: the request whose answer is then too long is refused.
+    multiply, or that a linked item changes later: the request whose answer is then too long is refused. See T10: huge
+    answers.
     """
     few = len(holding.translations) <= _FEW and len(holding.formats) <= _FEW
     if few or holding.deleted:

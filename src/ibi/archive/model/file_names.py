@@ -32,7 +32,8 @@ _TYPES_READ_AS = {"application/javascript": "text/javascript", "text/xml": "appl
 def file_parts(name: str) -> tuple[bytes, ...]:
     """Split a percent-encoded name into folders and file, each decoded once.
 
-    Raises BadItem for empty, "." or ".." parts, backslashes and control characters (SVC-13, threat T21).
+    Raises BadItem for empty, "." or ".." parts, backslashes and control characters (SVC-13: climbing paths; T21:
+    paths out of the store).
     """
     if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
         raise BadItem(
@@ -49,9 +50,9 @@ def file_parts(name: str) -> tuple[bytes, ...]:
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Refuse two names that some file system takes for the same (T22), and a file that is also a folder.
+    """Refuse two names that some file system takes for the same, and a file that is also a folder.
 
-    Raises BadItem.
+    Raises BadItem. See T22: colliding names.
     """
     seen: dict[str, str] = {}
     for name in names:

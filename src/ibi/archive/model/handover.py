@@ -1,4 +1,4 @@
-"""The hand-over of an original to another Archive: what each side does next (ARC-08, AMB-24, threat T33; pure).
+"""The hand-over of an original to another Archive: what each side does next (pure).
 
     giver                                       receiver
     offered    the Original                     none
@@ -20,6 +20,8 @@ token with which the receiver fetches the item.
 Either side may stop after any step; every message may be lost, late, or repeated. The giver repeats its
 message until it has an answer. The giver may ask to `withdraw`: a receiver that is not yet the owner then
 promises durably never to become the owner.
+
+See ARC-08: an original may move; AMB-24: moving an original; T33: lost or doubled originals.
 """
 
 from __future__ import annotations

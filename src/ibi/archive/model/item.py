@@ -92,12 +92,12 @@ class Holding:
     """Its number in the catalogue; 0 before it is added."""
     aliases: tuple[LegacyId, ...] = ()
     key: str = ""
-    """By which a repeated deposit is recognised (note 11): the depositor's own key, or a digest of the
-    Idempotency-Key, or of an imported description (CONTENT_KEY); "" if there is none."""
+    """By which a repeated deposit is recognised (note 11: importing twice): the depositor's own key, or a digest of
+    the Idempotency-Key, or of an imported description (CONTENT_KEY); "" if there is none."""
     state: ItemState = ItemState.ORIGINAL
     content_type: ContentType = ContentType.DATA
     timestamp: str
-    """The moment of the last update, or of the removal: "2014-01-02T17:23:57Z" (AMB-57)."""
+    """The moment of the last update, or of the removal: "2014-01-02T17:23:57Z" (AMB-57: dates in UTC)."""
     language: str | None = None
     transferable: bool = True
     url: str = ""
@@ -108,7 +108,8 @@ class Holding:
     file_list_public: bool = True
     next_edition: IBIForms | None = None
     translations: Mapping[str, IBIForms] = field(default_factory=dict)
-    """The links to its translations by language; "" for an unstated language (note 28)."""
+    """The links to its translations by language; "" for an unstated language (note 28: translations without a
+    language)."""
     metadata_item: IBIForms | None = None
     metadata: Mapping[str, tuple[MetadataValue, ...]] | None = None
     """Dublin Core, by element."""
@@ -154,7 +155,7 @@ class Holding:
 
     @property
     def deleted(self) -> bool:
-        """Whether the item was removed: its files are gone; its names, date and reason stay (ARC-07)."""
+        """Whether the item was removed: its files are gone; its names, date and reason stay (ARC-07: three states)."""
         return self.state is ItemState.DELETED
 
     def file(self, path: str) -> StoredFile | None:

@@ -27,7 +27,7 @@ _LONGEST_WORDS = 4000  # characters of a text
 _LONGEST_NAME = 200  # characters of the name of an institution, as in its settings
 _MOST_NAMES = 20  # languages of such a name
 _LONGEST_URL = 8192  # characters of a URL
-# No user before "@": in http://good.example@evil.example/ the user looks like the host (threat T13).
+# No user before "@": in http://good.example@evil.example/ the user looks like the host (T13: unsafe redirects).
 _URL = re.compile(r"https?://([^/?#@\\]+)(?:[/?#][!-\[\]-z|~]*)?", re.IGNORECASE)
 
 
@@ -68,7 +68,7 @@ def _language(value: Any, name: str) -> str:
 
 
 def _url(value: Any, name: str) -> str:
-    """Read a URL to which a redirect may lead (note 4) and that fits into a pair."""
+    """Read a URL to which a redirect may lead (note 4: where a redirect may lead) and that fits into a pair."""
     text = read_text(value, name)
     match = _URL.fullmatch(text) if len(text) <= _LONGEST_URL else None
     if match is None:
@@ -127,7 +127,8 @@ def _words(value: Any, name: str) -> str:
 def _names(value: Any, name: str) -> dict[str, str]:
     names = read_mapping(value, name)
     for each in names.values():
-        # Another Archive may send it, and it stands in citations: one line, without marks of direction (T12).
+        # Another Archive may send it, and it stands in citations: one line, without marks of direction (T12: smuggled
+        # line ends).
         if not each.strip() or len(each) > _LONGEST_NAME or not each.isprintable():
             raise BadItem("{name} is the name of an institution, by language", name=name)
     if len(names) > _MOST_NAMES:

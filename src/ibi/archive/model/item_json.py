@@ -186,7 +186,7 @@ def _key(value: Any, name: str) -> str:
 
 
 def _timestamp(value: Any, name: str) -> str:
-    """Read any ISO 8601 moment; returns it in UTC, without a fraction (AMB-57)."""
+    """Read any ISO 8601 moment; returns it in UTC, without a fraction (AMB-57: dates in UTC)."""
     try:
         moment = datetime.fromisoformat(read_text(value, name))
         if moment.tzinfo is None:

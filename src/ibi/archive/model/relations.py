@@ -34,7 +34,8 @@ LONGEST_CHAIN = 256
 """Editions that are followed for one answer; the resolver continues from the last of them."""
 
 DUBLIN_CORE = "oai_dc"
-"""The metadata format of every item with metadata, because it is written from the catalogue (note 9)."""
+"""The metadata format of every item with metadata, because it is written from the catalogue (note 9: when a label
+leaves)."""
 
 
 def held_by(lookup: Lookup, forms: IBIForms) -> Holding | None:
@@ -82,8 +83,8 @@ class EditionChain(NamedTuple):
 class ItemRelations:
     """The relations of one item, for one reader; `lookup` is called only as far as relations are followed.
 
-    `base`: the beginning of the URLs of pages and files; None if there are none, as in `service.adapter`.
-    `withheld` tests whether this reader may not have the data of an item (SVC-10).
+    `base`: the beginning of the URLs of pages and files; None if there are none, as in `service.adapter`. `withheld`
+    tests whether this reader may not have the data of an item (SVC-10: URLs by reader).
     """
 
     def __init__(
@@ -228,7 +229,7 @@ class ItemRelations:
         holding, forms = related.holding, related.forms
         first = holding.next_edition if holding else None
         seen: set[str] = set()
-        # Bounded, because a chain may have been made very long on purpose (threat T09).
+        # Bounded, because a chain may have been made very long on purpose (T09: circles of editions).
         for _ in range(LONGEST_CHAIN):
             if holding is None:
                 break
@@ -243,9 +244,10 @@ class ItemRelations:
         return EditionChain(None, first, farthest)
 
     def _translations(self, related: RelationTarget) -> Iterator[tuple[str | None, RelationTarget]]:
-        """Yield the linked translations by language, and the item itself under its language or none (AMB-47).
+        """Yield the linked translations by language, and the item itself under its language or none.
 
-        If a link leads to the item itself, the language of that link is used for it.
+        If a link leads to the item itself, the language of that link is used for it. See AMB-47: languages and
+        countries.
         """
         holding = related.holding
         assert holding is not None  # noqa: S101 - _branches saw to it

@@ -1,11 +1,14 @@
-"""URL keys: the tokens by which acknowledgments are recognised (SVC-20, SVC-21, MSG-21, threat T19).
+"""URL keys: the tokens by which acknowledgments are recognised.
 
     1426203276-<one number: the item, the seconds of reuse, random bytes, and a signature (HMAC) of these and the time>
 
-A key is not stored: it carries the number of its item, and the signature proves that this Archive made it. A key
-is valid for ten minutes and counts for one reader. If its answer may be reused, the key is valid for the time
-of reuse longer, and for many numbered acknowledgments of a trusted resolver (note 1): each of them counts
+A key is not stored: it carries the number of its item, and the signature proves that this Archive made it. A key is
+valid for ten minutes and counts for one reader. If its answer may be reused, the key is valid for the time of reuse
+longer, and for many numbered acknowledgments of a trusted resolver (note 1: reuse of answers): each of them counts
 once, and all of one key together count at most as many readers as their sender is trusted with.
+
+See SVC-20: acknowledgments by URL key; SVC-21: unguessable URL keys; MSG-21: the form of a key; T19: forged
+acknowledgments.
 """
 
 from __future__ import annotations
@@ -119,7 +122,8 @@ class UrlKeys:
             return None
         content = number.to_bytes(_SIZE, "big")
         body, signature = content[1:-_SIGNATURE], content[-_SIGNATURE:]
-        # In constant time, so that a forger cannot derive a signature from how long comparisons take (threat T19).
+        # In constant time, so that a forger cannot derive a signature from how long comparisons take (T19: forged
+        # acknowledgments).
         if not hmac.compare_digest(signature, self._sign(time, body)) or content[:1] != _FIRST:
             return None
         item, reuse = int.from_bytes(body[:_ITEM], "big"), int.from_bytes(body[_ITEM:-_RANDOM], "big")

@@ -206,7 +206,7 @@ MOST_HARVESTERS: Final = 8
 """Requests of harvesters that wait for their answer; more are refused with 503 and Retry-After."""
 
 MOST_OF_ONE: Final = 4
-"""Such requests of one client, so that it leaves places to others (T30)."""
+"""Such requests of one client, so that it leaves places to others (T30: slow requests)."""
 
 _XML: Final = "text/xml; charset=utf-8"
 _FORM: Final = "application/x-www-form-urlencoded"

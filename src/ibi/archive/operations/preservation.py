@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ibi.archive.operations.context import ArchiveContext
-    from ibi.archive.preservation.check import Difference
+    from ibi.archive.preservation.file_check import Difference
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.fixity import AuditResult
 

@@ -1,6 +1,7 @@
 """Serve the data of items to readers who may have them: a file, the list of files, or a zip file of all.
 
-Whether a reader may have them is decided again at every request: a URL alone is not enough (SVC-10, T24).
+Whether a reader may have them is decided again at every request: a URL alone is not enough (SVC-10: URLs by reader;
+T24: forged addresses).
 """
 
 from __future__ import annotations
@@ -170,7 +171,7 @@ class Delivery:
         return PUBLIC if holding.access_on(self._parts.day) is Access.OPEN else PRIVATE
 
     def _check_good(self, holding: Holding, file: StoredFile) -> None:
-        """Raise SetupError for a file that an audit found damaged (threat T35)."""
+        """Raise SetupError for a file that an audit found damaged (T35: faults of disks)."""
         fault = known_fault(self._parts.catalogue, holding, file)
         if fault is not None:
             raise fault

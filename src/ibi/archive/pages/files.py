@@ -140,7 +140,8 @@ _ACTIVE_TYPES: Final = frozenset(
         "message/rfc822",
     }
 )
-"""Types that can run scripts, and all that end in "+xml" (XHTML, SVG …): served in a sandbox (note 32)."""
+"""Types that can run scripts, and all that end in "+xml" (XHTML, SVG …): served in a sandbox (note 32: pages of
+depositors)."""
 _PDF: Final = "application/pdf"  # the viewers of browsers do not work in a sandbox
 
 _SANDBOX: Final = (

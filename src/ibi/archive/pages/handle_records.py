@@ -154,7 +154,7 @@ class HandleRecords:
 
     def _walk(self, holding: Holding) -> ItemRelations:
         """Return the relations of an item as an unknown reader sees them."""
-        # Records are cached, so they may contain only what every reader may have (SVC-10).
+        # Records are cached, so they may contain only what every reader may have (SVC-10: URLs by reader).
         withheld = withheld_from(self._settings.networks, lambda: None, self._now)
         return ItemRelations(self._catalogue.holding, self._base, holding, withheld)
 

@@ -123,7 +123,7 @@ class ItemPages:
     def metadata(self, request: Request, holding: Holding) -> Response:
         """Serve the metadata, also of a removed item, as a page or in the requested format.
 
-        The refusal of an unknown format lists the formats that exist (note 19).
+        The refusal of an unknown format lists the formats that exist (note 19: languages and formats).
         """
         document = self._document(request, holding)
         if document is not None:
@@ -153,7 +153,8 @@ class ItemPages:
     def picture(self, request: Request, holding: Holding) -> Response:
         """Serve the persistent URL of an item as a QR code in SVG."""
         body = self._draw(f"{self._place.root}/{holding.forms.main}")
-        # An SVG that is opened directly could run scripts with the rights of this address (note 32).
+        # An SVG that is opened directly could run scripts with the rights of this address (note 32: pages of
+        # depositors).
         policy = ("content-security-policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
         return tagged(request, body, _SVG, _A_DAY, policy)
 
@@ -277,7 +278,8 @@ class ItemPages:
     def _document(self, request: Request, holding: Holding) -> Response | None:
         """Serve the metadata in the requested format; return None if the page is requested.
 
-        Raises NotHeld for an unknown format (note 19); refuses an Accept header that no format fits with 406.
+        Raises NotHeld for an unknown format (note 19: languages and formats); refuses an Accept header that no format
+        fits with 406.
         """
         # Of a name that is given twice, the first counts: a resolver appends the reader's query to our URLs.
         query = dict(reversed(read_query(request.query)))

@@ -117,7 +117,7 @@ USAGE_MARKERS: Final = (b"<!--figures-->", b"<!--/figures-->")
 
 @dataclass(frozen=True, slots=True)
 class FileListPage(SitePage):
-    """The files of an item (SVC-08), or the URL of a linked item."""
+    """The files of an item (SVC-08: which URL is given), or the URL of a linked item."""
 
     holding: Holding
     fixity: Mapping[str, FixityRecord] = field(default_factory=dict)

@@ -252,8 +252,8 @@ class Site:
             if chosen is not None:
                 refused = url.original_required and chosen.entry.state is not ItemState.ORIGINAL
                 return None if refused else chosen.entry.url
-            # The resolver can follow a relation to an item that is only named here. Without a resolver, the
-            # item is given in the language that there is (AMB-46).
+            # The resolver can follow a relation to an item that is only named here. Without a resolver, the item is
+            # given in the language that there is (AMB-46: ends at the item itself).
             if self._settings.resolver:
                 return None
             relation = without_bare_translation(relation)

@@ -2,5 +2,5 @@
 
 It never changes an item on its own: it reports damage, and repairs only on request or with the same bytes.
 
-Entry points: `audit`, `check.check`, `backup.Backup`, `rebuild.rebuild`, `bagging`, `attestation`.
+Entry points: `audit`, `check.check` (with `file_check`), `backup.Backup`, `rebuild.rebuild`, `bagging`, `attestation`.
 """

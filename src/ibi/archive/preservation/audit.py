@@ -1,4 +1,4 @@
-"""Audits: read every stored file again, and compare it with the digest listed at its ingest (threat T35).
+"""Audits: read every stored file again, and compare it with the digest listed at its ingest (T35: faults of disks).
 
 The results are recorded in the fixity table. A file that is known to be damaged is not served, and can be
 repaired only with the same bytes from elsewhere. `Audit` is the audit by a command. `AuditDuty` is the task

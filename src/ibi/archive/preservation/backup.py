@@ -1,4 +1,4 @@
-"""Back up a whole Archive while it is served, and restore it (threat T35).
+"""Back up a whole Archive while it is served, and restore it (T35: faults of disks).
 
 A backup first copies the catalogue as it is at one moment, and then every file that this copy lists and the
 store of backups does not have yet. Files are never changed in place, so the copied bytes are the listed ones.

@@ -1,4 +1,4 @@
-"""Read packages from outside (folders, zip and tar files) without unpacking them to the disk (threat T23).
+"""Read packages from outside (folders, zip and tar files) without unpacking them to the disk (T23: hostile uploads).
 
 Members are returned one by one, each as a checked name and a stream of bytes. Links, devices, absolute or
 relative parts, names that some file system regards as equal, too many or too large files, and decompression
@@ -51,15 +51,15 @@ class PackageLimits:
     """How much a package may hold, and how much it may grow when unpacked; a larger package is refused."""
 
     files: int = 100_000
-    """Members of a package, of any kind (threat T23)."""
+    """Members of a package, of any kind (T23: hostile uploads)."""
     size: int = 1 << 40
-    """Bytes of all its files together (threat T23)."""
+    """Bytes of all its files together (T23: hostile uploads)."""
     ratio: int = 200
-    """How many times its own size a package may grow, beyond `harmless` (threat T23)."""
+    """How many times its own size a package may grow, beyond `harmless` (T23: hostile uploads)."""
     harmless: int = 256 << 20
-    """Bytes to which every package may grow (threat T23)."""
+    """Bytes to which every package may grow (T23: hostile uploads)."""
     piece: int = 64 << 20
-    """Bytes that a library may hold in memory at once (threat T23)."""
+    """Bytes that a library may hold in memory at once (T23: hostile uploads)."""
 
 
 class PackageMember(NamedTuple):

@@ -1,4 +1,4 @@
-"""Rebuild a catalogue that was lost, damaged or set back, from the item.json beside the files (threat T35).
+"""Rebuild a catalogue that was lost, damaged or set back, from the item.json beside the files (T35: faults of disks).
 
 A rebuild starts from the old catalogue if it is sound, else from an empty one. Each item.json with more
 changes than the catalogue is copied into it, with its history. What has no item.json (linked items, counters,
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from ibi.archive.model.item import Holding
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.preservation.backup_store import CATALOGUE, catalogue_at
-from ibi.archive.preservation.check import LOST, ROW_ERRORS
+from ibi.archive.preservation.check import ROW_ERRORS
+from ibi.archive.preservation.file_check import LOST
 from ibi.archive.store import sidecars
 from ibi.archive.store.tables import change_log, consistency, history
 from ibi.archive.store.tables import sidecars as sidecar_table

@@ -1,8 +1,9 @@
-"""Make copies of items whose originals other Archives hold: find, fetch, verify and store (ARC-02, ARC-04).
+"""Make copies of items whose originals other Archives hold: find, fetch, verify and store.
 
-An Archive that runs this software describes its items under `/-/api/items/`. The copy then gets all facts of
-the description, and every file must have the digest that the description gives. Where nothing describes the
-item, the copy is the one file that the persistent URL leads to. `refreshing` keeps the copies up to date.
+An Archive that runs this software describes its items under `/-/api/items/`. The copy then gets all facts of the
+description, and every file must have the digest that the description gives. Where nothing describes the item, the
+copy is the one file that the persistent URL leads to. `refreshing` keeps the copies up to date. See ARC-02: originals
+and copies; ARC-04: never original and copy together.
 """
 
 from __future__ import annotations
@@ -139,7 +140,8 @@ class Copier:
             return None
         original, tag = description
         check_acceptable(original, self.largest)
-        # A copy of a copy could lag behind twice, and its source could vanish without notice (ARC-13).
+        # A copy of a copy could lag behind twice, and its source could vanish without notice (ARC-13: copies follow
+        # originals).
         if original.state is not ItemState.ORIGINAL:
             raise HoldingError("{archive} holds only a copy of {name}", archive=root, name=name)
         if original.access_on(self.item_store.moment[:10]) is not Access.OPEN or not (

@@ -1,7 +1,7 @@
-"""Fetch the description of an item, and its files, from another Archive (threats T08, T10, T23 and T35).
+"""Fetch the description of an item, and its files, from another Archive.
 
-`find_original` asks a resolver for the Archive of an original: it requests the persistent URL and reads where
-the redirect leads.
+`find_original` asks a resolver for the Archive of an original: it requests the persistent URL and reads where the
+redirect leads. See T08: false answers; T10: huge answers; T23: hostile uploads; T35: faults of disks.
 """
 
 from __future__ import annotations
@@ -111,17 +111,18 @@ async def fetch_files(
     headers: Mapping[str, str] | None = None,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> list[StoredFile]:
-    """Download files into staging, and compare each with the size and digest of its description (threat T35).
+    """Download files into staging, and compare each with the size and digest of its description (T35: faults of disks).
 
-    Redirects are followed, because files may have an address of their own (note 32). Raises PeerError, and
-    SetupError if files cannot be stored; then no file stays in staging. `progress` is called with the number of bytes
-    that have come, and that of all.
+    Redirects are followed, because files may have an address of their own (note 32: pages of depositors). Raises
+    PeerError, and SetupError if files cannot be stored; then no file stays in staging. `progress` is called with the
+    number of bytes that have come, and that of all.
     """
     staged: list[StoredFile] = []
     total = sum(file.size for file in files)
     with discard_on_failure(file_store, staged):
         for file in files:
-            # The deadline grows with the size: a peer that drips bytes must not hold a fetch for days (T10).
+            # The deadline grows with the size: a peer that drips bytes must not hold a fetch for days (T10: huge
+            # answers).
             most = _FIRST_SECONDS + file.size / _BYTES_A_SECOND
             async with downloads.get(
                 url_of(file), most_bytes=file.size, seconds=most, headers=headers, follow=True
@@ -132,7 +133,7 @@ async def fetch_files(
                 come = sum(each.size for each in staged)
                 chunks = _counted(reply.chunks(), come, total, progress)
                 staged.append(await stage_file(file_store, file.name, chunks))
-            # A file that differs from its description was damaged, replaced or forged (T35).
+            # A file that differs from its description was damaged, replaced or forged (T35: faults of disks).
             if (staged[-1].size, staged[-1].sha256) != (file.size, file.sha256):
                 raise PeerGarbled("the file {name} did not come as it was described", name=file.name)
     return staged

@@ -95,7 +95,7 @@ def read_fetched(body: bytes, message: TransferMessage) -> FetchedItem:
             raise garbled
         item = read_description(value.get("item"), message.name)
         service = str(parse_ibi(value["service"]))
-        # More events than any item has would fill the catalogue of the receiver (T10).
+        # More events than any item has would fill the catalogue of the receiver (T10: huge answers).
         events = [_event(event, service) for event in value["history"][:_MOST_EVENTS]]
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
         raise garbled from None
@@ -125,8 +125,8 @@ def read_answer(value: Any, archive: str) -> TransferAnswer:
         reply = ReceiverReply(value["reply"])
         problem, theirs, service = (value.get(name, "") for name in ("problem", "fingerprint", "service"))
         if isinstance(problem, str) and isinstance(theirs, str):
-            # A sentence of another program appears in our log and pages: it is cut, and control characters
-            # are removed (T12).
+            # A sentence of another program appears in our log and pages: it is cut, and control characters are
+            # removed (T12: smuggled line ends).
             reason = "".join(char for char in problem if char.isprintable())[:_SHOWN]
             why = HoldingError("{archive} says: {reason}", archive=archive, reason=reason) if reason else None
             return TransferAnswer(reply, theirs, str(parse_ibi(service)) if service else "", why)

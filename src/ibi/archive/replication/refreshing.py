@@ -1,4 +1,4 @@
-"""Refresh copies: make them equal to their originals again (ARC-13, CON-07).
+"""Refresh copies: make them equal to their originals again (ARC-13: copies follow originals; CON-07).
 
 A running Archive refreshes each copy every `refresh_hours`, and when it is told of a change (`following`); a person can
 refresh one at once. If the original is no longer where it was, the resolver is asked where it is now. If a refresh

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ibi.archive.search.index import SearchIndex
 
 LONGEST_HINTING: Final = 0.25
-"""Seconds of processor time for all hints of a search that found nothing (threat T30)."""
+"""Seconds of processor time for all hints of a search that found nothing (T30: slow requests)."""
 MOST_SPELLINGS: Final = 3
 """Other spellings that a search which found nothing offers."""
 

@@ -1,7 +1,7 @@
-"""Counts acknowledgments, many in one transaction (SVC-20).
+"""Counts acknowledgments, many in one transaction (SVC-20: acknowledgments by URL key).
 
-The keys have been checked before. Each acknowledgment counts once, and the acknowledgments of one key count
-no more readers than its limit, also if several processes serve one Archive (threat T19).
+The keys have been checked before. Each acknowledgment counts once, and the acknowledgments of one key count no more
+readers than its limit, also if several processes serve one Archive (T19: forged acknowledgments).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An Archive service for other platforms, which give it a function that looks up items (R15 9, CON-01).
+"""An Archive service for other platforms, which give it a function that looks up items (R15 9; CON-01).
 
     archive = ArchiveAdapter(lookup, address="archive.example.org", service="rep …", secret=b"…", now=time.time)
     archive.wsgi       archive.asgi       archive.cgi(os.environ, sys.stdout.buffer)
@@ -53,10 +53,10 @@ class ArchiveAdapter:
     logged and answered with 503. `address`: "host[:port]"; `service`: the names of the Archive service item,
     "rep … ibip …"; `secret`: at least 16 random bytes that stay the same; `now` returns POSIX seconds.
 
-    `acknowledge` receives each acknowledgment with a valid key, perhaps repeatedly: count each value of
-    `once` only once. `relations`: the relations that are answered (SVC-07); None for all that can be derived
-    from the items, ("",) for a minimal Archive. The other parameters are as in the settings of an Archive.
-    Raises ParseError or SetupError for invalid values.
+    `acknowledge` receives each acknowledgment with a valid key, perhaps repeatedly: count each value of `once` only
+    once. `relations`: the relations that are answered (SVC-07: which relations); None for all that can be derived
+    from the items, ("",) for a minimal Archive. The other parameters are as in the settings of an Archive. Raises
+    ParseError or SetupError for invalid values.
     """
 
     def __init__(  # noqa: PLR0913 - all but the look-up are keywords, and most have a default

@@ -1,4 +1,4 @@
-"""Rate limits of expensive pages of an Archive (threat T30), wide enough for harvesters.
+"""Rate limits of expensive pages of an Archive (T30: slow requests), wide enough for harvesters.
 
 Each process has two token buckets for each client: one for pages about items, harvests and QR codes, and a
 stricter one for search, feeds, statistics and zip files. Files, messages of the standard, and pages that must

@@ -49,7 +49,8 @@ _EMPTY: Final = pairs(b"")
 _CHANGE_RECEIVED: Final = pairs(ChangeReceived().body())
 _NOTICE: Final = pairs(AcknowledgmentReceived().body())
 _REFUSED: Final = {
-    # The body is that of the standard, also for an acknowledgment that does not count (MSG-28).
+    # The body is that of the standard, also for an acknowledgment that does not count (MSG-28: the reply to an
+    # acknowledgment).
     reason: pairs(AcknowledgmentReceived().body(), 200, (words.ACKNOWLEDGMENT_REFUSED, reason.value))
     for reason in AcknowledgmentRefusal
 }
@@ -124,13 +125,12 @@ class MessageService:
     """Answers the messages to one Archive service, by its settings. `now` returns POSIX seconds.
 
     `acknowledge` receives every acknowledgment with a valid key of this Archive, also repeated ones. If
-    `acknowledge_of` is given, it receives instead those of clients that no setting trusts, with the client's
-    address, because such a client may be a joined resolver. `record`: the acknowledgments that do not count,
-    shared with their counter. `confirms`: whether the Archive takes part now. An Archive that is switched off
-    answers a confirmation request with an empty body (REG-04), so that no one else can have it included.
-    `changes`: the log of changes of the store that `lookup` reads; None if there is none, as for an adapter.
-    `noticed`: called with the service of another Archive that is said to have changed; returns whether copies come from
-    there.
+    `acknowledge_of` is given, it receives instead those of clients that no setting trusts, with the client's address,
+    because such a client may be a joined resolver. `record`: the acknowledgments that do not count, shared with their
+    counter. `confirms`: whether the Archive takes part now. An Archive that is switched off answers a confirmation
+    request with an empty body (REG-04: the resolver calls back), so that no one else can have it included. `changes`:
+    the log of changes of the store that `lookup` reads; None if there is none, as for an adapter. `noticed`: called
+    with the service of another Archive that is said to have changed; returns whether copies come from there.
     """
 
     def __init__(  # noqa: PLR0913 - what it needs of an Archive or an adapter
@@ -161,7 +161,7 @@ class MessageService:
         self._longest_reuse = min(max(settings.reuse_seconds, 0), LONGEST_REUSE)
 
     def answer(self, request: Request) -> Response:
-        """Answer one message. Raises ParseError for a query that is no message (AMB-32)."""
+        """Answer one message. Raises ParseError for a query that is no message (AMB-32: bad requests)."""
         message = read_request(request.query)
         if isinstance(message, UrlRequest):
             return self._answer_url_request(message, request)
@@ -171,7 +171,7 @@ class MessageService:
             return self._changes.reply(message, request, self.client_of(request))
         if not isinstance(message, Acknowledgment):
             return self._heed(message) if request.method == "GET" else _NO_SUBJECT
-        # HEAD and prefetching by a browser lead no reader to the item, so they are not counted (threat T38).
+        # HEAD and prefetching by a browser lead no reader to the item, so they are not counted (T38: prefetching).
         if request.method == "GET" and not request.only_prefetched:
             refused = self._count(message, request)
             if refused is not None:
@@ -180,12 +180,19 @@ class MessageService:
         return _NOTICE
 
     def _heed(self, message: object) -> Response:
-        """Take a notice, from wherever: it only makes this Archive ask another one what has changed."""
+        """Take a notice of change from another Archive, or refuse a message that is not for Archives.
+
+        Who has sent the notice does not matter: it only makes this Archive ask the other one what has changed.
+        """
         heeded = isinstance(message, ChangeNotification) and self._noticed(message.service_ibi)
         return _CHANGE_RECEIVED if heeded else _NO_SUBJECT
 
     def _count(self, message: Acknowledgment, request: Request) -> AcknowledgmentRefusal | None:
-        """Count an acknowledgment as far as its sender is trusted (T19); return a reason if it is refused."""
+        """Count an acknowledgment as far as its sender is trusted; return a reason if it is refused.
+
+        Its URL key must be one that this Archive has signed (T19: forged acknowledgments). A trusted or
+        joined resolver may count many readers with it, any other client one.
+        """
         valid = self._keys.read(message)
         if valid is None:
             return self._keys.refusal(message)
@@ -218,7 +225,10 @@ class MessageService:
             return self._answer_from(snapshot.holding, position, message, request)
 
     def _answer_from(self, find: Lookup, position: str, message: UrlRequest, request: Request) -> Response:
-        """Answer with the URL list of the item, a URL key, and how long it may be reused; `position`: or ""."""
+        """Answer with the URL list of the item, a URL key, and for how long the answer may be reused.
+
+        `find` looks up items, as they were at `position`; "" if the answer must not name a position.
+        """
         looked_up: dict[str, Holding | None] = {}
 
         def lookup(name: Name) -> Holding | None:
@@ -243,10 +253,11 @@ class MessageService:
             return pairs(RequestError(str(error)).body(), 503)
         answer = dict(found.pairs)
         item = looked_up.pop(message.ibi.canonical)
-        if item is None or words.URL_KEY not in answer:
+        if item is None or words.URL_KEY not in answer:  # the item is not held, or the answer has no URL
             return _answer(answer)
         seconds = 0
-        # If the settings name trusted resolvers, only these may reuse answers; else all may (note 1).
+        # If the settings name trusted resolvers, only these may reuse answers; else all may (note 1: reuse of
+        # answers).
         if self._longest_reuse and (not self._settings.trusted_resolvers or self._is_trusted(request)):
             # The answer depends on every item that was looked up, so each of them limits the reuse.
             seconds = access.reuse_seconds((item, *looked_up.values()), LONGEST_VALIDITY, now)
@@ -261,6 +272,7 @@ class MessageService:
         """Return an answer that is right for `seconds`, or until one of the items changes on which it rests."""
         answer[words.ACKNOWLEDGMENT_BATCH] = "yes"
         max_age = min(seconds, self._longest_reuse)
+        # For resolvers that ask what has changed: the position. For all others: some seconds.
         if position and len(rests) <= MOST_RESTS:
             answer[words.URL_KEY] = self._keys.make(number, seconds)
             answer[words.CHANGES_AS_OF] = position  # nearly always no more than this
@@ -270,6 +282,7 @@ class MessageService:
             if response is not _TOO_LONG:
                 return response
             answer = {name: value for name, value in answer.items() if not name.startswith("changes.")}
+        # Without the position; also where its pairs make the answer too long.
         answer[words.URL_KEY] = self._keys.make(number, max_age)
         return _answer(answer, f"max-age={max_age}")
 

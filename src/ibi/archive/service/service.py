@@ -6,7 +6,8 @@
     /col/…  /-/…  /  /robots.txt        files and pages: `site`
     any other path                      a persistent URL at the Archive's own address: `site`, too (note 27)
 
-At `files_address` only files are served (note 32). Raw paths and queries are decoded only once (threat T27).
+At `files_address` only files are served (note 32: pages of depositors). Raw paths and queries are decoded only once
+(T27: two readings).
 """
 
 from __future__ import annotations
@@ -68,16 +69,19 @@ LARGE: Final = 1 << 16
 """Characters of the largest item that the event loop itself reads: its row, and 64 for each file (T10)."""
 
 MOST_WAITING: Final = 40
-"""Requests about large items that wait for the thread; others are refused with 503 and Retry-After (T10)."""
+"""Requests about large items that wait for the thread; others are refused with 503 and Retry-After (T10: huge
+answers)."""
 
 MOST_OF_ONE: Final = 10
-"""Such requests of one client (T30). While a large item is among the newest, the front page counts, too."""
+"""Such requests of one client (T30: slow requests). While a large item is among the newest, the front page counts,
+too."""
 
 REMOTE_AT_ONCE: Final = 16
 """Requests for files of an S3 store for which threads ask it at the same time."""
 
 MOST_REMOTE: Final = 200
-"""Requests for such files that are asked about, or wait; others are refused with 503 and Retry-After (T10)."""
+"""Requests for such files that are asked about, or wait; others are refused with 503 and Retry-After (T10: huge
+answers)."""
 
 _API = "/-/api/"
 _OF_FILES: Final = (COL, "/-/zip/")
@@ -93,14 +97,14 @@ _log = logging.getLogger(__name__)
 class ArchiveService:
     """The ASGI application of one Archive. It takes over `catalogue`, and closes it.
 
-    `now` returns POSIX seconds. `nonce`: serves proofs that a name leads here, None for no proofs; `api`: the
-    JSON interface, None for none; `visits`: the counter of visits, which is closed with the application;
-    `holdings` serves the holdings filter (note 45), if it is published; `handlers`: by a path such as
-    "/-/search", which includes all paths below it, or by another whole path ("/sitemap.xml");
-    `attestation_key` returns the public key of the Archive's receipts, "" before the first receipt; `joined`:
-    the addresses of the joined resolvers, whose counts of readers are believed, and who may request changes;
-    `undeclared`: the list of proxies that are not trusted; `counts`: what it counts for the metrics; `facts` returns
-    what the front page shows of all items; `noticed`: see `MessageService`.
+    `now` returns POSIX seconds. `nonce`: serves proofs that a name leads here, None for no proofs; `api`: the JSON
+    interface, None for none; `visits`: the counter of visits, which is closed with the application; `holdings` serves
+    the holdings filter (note 45: filters of holdings), if it is published; `handlers`: by a path such as "/-/search",
+    which includes all paths below it, or by another whole path ("/sitemap.xml"); `attestation_key` returns the public
+    key of the Archive's receipts, "" before the first receipt; `joined`: the addresses of the joined resolvers, whose
+    counts of readers are believed, and who may request changes; `undeclared`: the list of proxies that are not
+    trusted; `counts`: what it counts for the metrics; `facts` returns what the front page shows of all items;
+    `noticed`: see `MessageService`.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of an Archive, all of them given
@@ -141,7 +145,7 @@ class ArchiveService:
         self._admission = admission.AdmissionControl(settings, now)
         self._proxy_faults = ProxyFaults(networks_of(settings.trusted_proxies), undeclared)
         self._hosts = hosts_of(settings.addresses)
-        # Names are compared without regard to case (GEN-13).
+        # Names are compared without regard to case (GEN-13: case does not count).
         self._paths = frozenset(f"/{canonical}".lower() for canonical in settings.service.canonicals)
 
     def _parts(
@@ -203,7 +207,7 @@ class ArchiveService:
             response = self._site.refuse(request, 503, fault, later=10)
         if not self._site.files_origin.receives(request):
             response = cors.shared(request, response, cors.ARCHIVE)
-        # So that sending a large file stops when the reader disconnects (threat T30).
+        # So that sending a large file stops when the reader disconnects (T30: slow requests).
         gone = receive if request.reads else None
         await response.send(send, head_only=request.method == "HEAD", receive=gone)
 
@@ -253,7 +257,7 @@ class ArchiveService:
             return self._site.refuse(request, 414, IbiError("the address is too long"))
         if for_files and request.path not in _FOR_ANY_HOST:
             return await self._only_file(request)
-        # A page fetched under a foreign host name could pass for a page of that host (threat T26).
+        # A page fetched under a foreign host name could pass for a page of that host (T26: foreign host names).
         if request.path not in _FOR_ANY_HOST and not request.names(self._hosts):
             return self._site.refuse(request, 421, IbiError("no Archive of this name is here"))
         verdict = self._admission.check(request)
@@ -291,7 +295,7 @@ class ArchiveService:
             )
 
     async def _only_file(self, request: Request) -> Response:
-        """Answer at the address of the files, where only files are served (note 32)."""
+        """Answer at the address of the files, where only files are served (note 32: pages of depositors)."""
         if not request.reads:
             return self._wrong_method(request)
         if self._remote_files is not None:
@@ -339,7 +343,7 @@ class ArchiveService:
         return message or self._service_page(request) or site.answer(request)
 
     def _answer_message(self, request: Request, messages: MessageService) -> Response | None:
-        """Answer a message to the service (SVC-01); None for any other request."""
+        """Answer a message to the service (SVC-01: three subjects); None for any other request."""
         if unescape(request.path).lower() not in self._paths:
             return NO_SERVICE if request.has_subject else None
         try:

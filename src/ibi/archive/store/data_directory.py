@@ -91,8 +91,8 @@ class DataDirectory:
     def create(self, settings: ArchiveSettings) -> None:
         """Create the folders, the catalogue with the item of the Archive service, and at last the settings.
 
-        The service is an original that must stay (ARC-11). The settings come last because they make the
-        Archive: an interrupted creation is never mistaken for a complete Archive.
+        The service is an original that must stay (ARC-11: the service item). The settings come last because they make
+        the Archive: an interrupted creation is never mistaken for a complete Archive.
         """
         with setup_errors("{path} cannot be made: {reason}", under=self.path):
             file_store_of(self.path, settings).create_folders()

@@ -84,7 +84,7 @@ class FileStore(ABC):
         """
 
     @abstractmethod
-    def settling(self) -> AbstractContextManager[Callable[[], None]]:
+    def placing(self) -> AbstractContextManager[Callable[[], None]]:
         """Hold the right to place and remove files, and to replace sidecars: one process of all nodes has it at a time.
 
         Yields a function that raises SetupError if the right was lost meanwhile. Raises OSError, SetupError.

@@ -1,4 +1,4 @@
-"""The files of items in a folder, under DIR/col (threats T21, T22 and T35).
+"""The files of items in a folder, under DIR/col.
 
     DIR/col/<the four parts of the canonical repository name>/doc/<file>     or <the two parts of the IBIp>
     DIR/staging/…                                                            files that are being received
@@ -10,6 +10,8 @@ A file is first staged: copied, hashed, flushed. Then the catalogue lists it, wi
 transaction with all other changes; from then on it can be read. At last it is moved to its place,
 and listed as placed. After an interruption the next process moves the listed files, and deletes staged
 files that were never listed (decision 0012).
+
+See T21: paths out of the store; T22: colliding names; T35: faults of disks.
 """
 
 from __future__ import annotations
@@ -230,7 +232,7 @@ class FolderFiles(FileStore):
 
     def open(self, forms: IBIForms, file: StoredFile) -> BinaryIO:
         """Open a listed file. Raises OSError if it is missing, or not as it was listed."""
-        # NONBLOCK: a pipe in the place of a file must not stop the server (threat T22).
+        # NONBLOCK: a pipe in the place of a file must not stop the server (T22: colliding names).
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         handle = -1
         if file.staged:
@@ -248,7 +250,7 @@ class FolderFiles(FileStore):
         raise OSError(what) if regular else OSError(errno.EISDIR, what)
 
     @contextmanager
-    def settling(self) -> Iterator[Callable[[], None]]:
+    def placing(self) -> Iterator[Callable[[], None]]:
         """Hold the right to place and remove files. Raises OSError."""
         with locked_file(self._data / "settle.lock"):
             yield lambda: None
@@ -259,7 +261,7 @@ class FolderFiles(FileStore):
         One process at a time; after an interruption it can be repeated. Raises SetupError: all listed files
         can still be read then, and a later call continues.
         """
-        with setup_errors(NOT_KEPT, path=self._data), self.settling():
+        with setup_errors(NOT_KEPT, path=self._data), self.placing():
             while True:
                 # Read before the paths to remove, so that these include all that the staged files replace.
                 staged = catalogue.staged_files()
@@ -330,7 +332,7 @@ class FolderFiles(FileStore):
     @contextmanager
     def _folder(self, parts: list[bytes], *, create: bool = False) -> Iterator[int]:
         """Enter folders one by one; yields the descriptor of the last folder."""
-        # By descriptors, so that no folder can be replaced by a link meanwhile (threat T22).
+        # By descriptors, so that no folder can be replaced by a link meanwhile (T22: colliding names).
         at = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for part in parts:

@@ -4,7 +4,7 @@
     a translation       is linked in both directions with every other translation, by language (`store.links`)
     metadata            of another item, or of the new one, become an item of their own
 
-Only originals are edited: a copy is edited in the Archive of its original (ARC-13).
+Only originals are edited: a copy is edited in the Archive of its original (ARC-13: copies follow originals).
 """
 
 from __future__ import annotations

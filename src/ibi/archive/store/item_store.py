@@ -1,4 +1,4 @@
-"""The item store, through which every change of an Archive's items goes (ARC-01, ARC-04, ARC-07, ARC-08).
+"""The item store, through which every change of an Archive's items goes.
 
     with items.staging_session():                    # files may be staged
         staged = items.file_store.stage("a.txt", path)
@@ -8,6 +8,9 @@
 
 The rules that one Archive can guarantee are checked here, with error messages for people, and once more in
 the database, by constraints and triggers (`schema/catalogue.sql`).
+
+See ARC-01: no two items of one name; ARC-04: never original and copy together; ARC-07: three states; ARC-08: an
+original may move.
 """
 
 from __future__ import annotations
@@ -43,10 +46,10 @@ _log = logging.getLogger(__name__)
 class ItemStore:
     """Changes the items of one Archive.
 
-    `mint(count)` yields labels, each when its moment has come; `now` returns POSIX seconds; `service`: the
-    item of the Archive service, which must stay (ARC-11); `check_answers` raises BadItem for an item about
-    which answers would be too long for resolvers; `retired`: the Archive accepts no new item;
-    `institution` returns its name, by language (`Institution.names`).
+    `mint(count)` yields labels, each when its moment has come; `now` returns POSIX seconds; `service`: the item of
+    the Archive service, which must stay (ARC-11: the service item); `check_answers` raises BadItem for an item about
+    which answers would be too long for resolvers; `retired`: the Archive accepts no new item; `institution` returns
+    its name, by language (`Institution.names`).
     """
 
     def __init__(
@@ -196,12 +199,12 @@ class UnitOfWork:
     def remove(
         self, holding: Holding, reason: str = "", replacement: IBIForms | None = None, **detail: Any
     ) -> Holding:
-        """Remove an item: its files are deleted; its names, the date and the reason stay for ever (ARC-07).
+        """Remove an item: its files are deleted; its names, the date and the reason stay for ever.
 
-        `replacement`: the item that takes its place.
+        `replacement`: the item that takes its place. See ARC-07: three states.
 
-        The links to its other editions stay: its page names the next one, and chains of editions lead past it.
-        Raises HoldingError for the Archive service (ARC-11), BadItem if the item would replace itself.
+        The links to its other editions stay: its page names the next one, and chains of editions lead past it. Raises
+        HoldingError for the Archive service (ARC-11: the service item), BadItem if the item would replace itself.
         """
         if holding.forms.shares(self._item_store.service):
             raise HoldingError("{name} is the Archive service and cannot be removed", name=holding.forms.main)

@@ -1,4 +1,4 @@
-"""Links between the items of one Archive, above all between translations, by language (URL-11).
+"""Links between the items of one Archive, above all between translations, by language (URL-11: the browser's language).
 
 A link states the language of its target. If the language of the target is corrected, its links are, too.
 """

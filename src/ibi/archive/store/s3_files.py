@@ -192,7 +192,7 @@ class S3Files(FileStore):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file.name)
 
     @contextmanager
-    def settling(self) -> Iterator[Callable[[], None]]:
+    def placing(self) -> Iterator[Callable[[], None]]:
         """Hold the right to place and remove objects, and to replace sidecars. Raises SetupError."""
         if self._store:
             with session_lock(self._store, "files") as check:
@@ -204,7 +204,7 @@ class S3Files(FileStore):
     def place_files(self, catalogue: Catalogue) -> None:
         """Put listed files into their places, and remove those of files that are listed no longer."""
         lost: set[ListedFile] = set()
-        with self.settling() as check:
+        with self.placing() as check:
             while True:
                 paths = catalogue.paths_to_remove()
                 staged = [each for each in catalogue.staged_files() if each not in lost]
@@ -282,7 +282,7 @@ class S3Files(FileStore):
         for each in self.client.listed(_STAGING):
             if each.changed < now - UNLISTED_SECONDS:
                 old.append(each.key)
-        with self.settling() as check:
+        with self.placing() as check:
             listed = catalogue.staged_names()
             gone = [key for key in old if key.rpartition("/")[2] not in listed]
             check()
@@ -292,7 +292,7 @@ class S3Files(FileStore):
             if each.changed < now - UNLISTED_SECONDS and "/doc/" in each.key:
                 items.add(each.key.removeprefix(f"{_COL}/").rpartition("/doc/")[0])
         for item in sorted(items):
-            with self.settling() as check:
+            with self.placing() as check:
                 removed += self._remove_unlisted(catalogue, {item}, check, now - UNLISTED_SECONDS)
         return removed
 

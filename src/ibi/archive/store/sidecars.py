@@ -102,7 +102,7 @@ def write_outdated(catalogue: Catalogue, file_store: FileStore) -> None:
 
 def _write_remote(catalogue: Catalogue, file_store: FileStore) -> None:
     """Write some outdated sidecars on another machine, for which no transaction waits."""
-    with file_store.settling() as check:  # so that an older text never replaces a newer one
+    with file_store.placing() as check:  # so that an older text never replaces a newer one
         with catalogue.snapshot() as snapshot:
             texts = _outdated_texts(snapshot)
         for holding, text in texts:

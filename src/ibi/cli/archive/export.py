@@ -61,7 +61,7 @@ def _attest(args: argparse.Namespace) -> int:
 def _verify(args: argparse.Namespace) -> int:
     from ibi.archive.preservation.attestation import LONGEST, compare_files, is_signed_by, read_receipt
 
-    # A receipt comes from a stranger: read at most one byte more than a receipt can have (T10).
+    # A receipt comes from a stranger: read at most one byte more than a receipt can have (T10: huge answers).
     with args.receipt.open("rb") as file:
         text = file.read(LONGEST + 1)
     if len(text) > LONGEST:
@@ -200,7 +200,8 @@ def _listed(folder: Path) -> list[Path]:
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or error
         raise BadItem("{path} cannot be read: {reason}", path=listing, reason=reason) from None
-    # A stranger may have written the list, so it must not name files outside the folder (T21).
+    # A stranger may have written the list, so it must not name files outside the folder (T21: paths out of the
+    # store).
     for name in names:
         if not isinstance(name, str) or Path(name).name != name:
             raise BadItem("{name} is not in this folder", name=name)

@@ -147,7 +147,8 @@ def _named(paths: list[Path]) -> dict[str, str]:
             else [path]
         )
         for each in inside:
-            # A symbolic link may lead out of the folder, to a file that is not to be published (T23).
+            # A symbolic link may lead out of the folder, to a file that is not to be published (T23: hostile
+            # uploads).
             if path.is_dir() and each.is_symlink():
                 raise BadItem("{path} is a link; give its target instead", path=each)
             relative = each.relative_to(path) if path.is_dir() else Path(each.name)

@@ -224,13 +224,14 @@ def _restore(args: argparse.Namespace) -> int:
 def _tell_what_waits(data: Path, left: int) -> None:
     """Print what a restored Archive does not do yet; `left`: how many of its originals are not settled."""
     if left:
-        # They may have moved, or been removed, since the backup was made (note 45).
+        # They may have moved, or been removed, since the backup was made (note 45: filters of holdings).
         text = (
             "answers leave out originals that are not settled ({count}): the running Archive asks "
             "its peers and resolvers what became of them; for what these cannot answer: ibi archive "
             "settle --data {data} --help"
         )
         tell(text, count=left, data=data)
-    # The lost Archive may have given labels since the backup, and no label may be given twice (T31).
+    # The lost Archive may have given labels since the backup, and no label may be given twice (T31: a label given
+    # twice).
     text = "labels wait until: ibi mint recover --data {data} --moved; if the old Archive still mints, first end that"
     tell(text, data=data)

@@ -1,6 +1,7 @@
-"""`ibi archive set`: changes settings of an Archive, except the service IBI, which never changes (ARC-10).
+"""`ibi archive set`: changes settings of an Archive, except the service IBI, which never changes.
 
-`ibi archive institution`: shows and changes how the institution presents itself on the pages.
+`ibi archive institution`: shows and changes how the institution presents itself on the pages. See ARC-10: facts of an
+Archive.
 
 `ibi archive rotate-key`: gets a new key from a resolver by proving that this Archive answers at its address.
 

@@ -121,7 +121,7 @@ def _checked(args: argparse.Namespace) -> Sequence[Candidate[Subsystem]]:
     if not Tokens(args.data / FOLDER).all():
         problem = "no token for minting exists yet; make one: ibi mint token add NAME --data {data}"
         raise SetupError(problem, data=args.data)
-    # An eavesdropper who reads a token can mint with it (T15).
+    # An eavesdropper who reads a token can mint with it (T15: keys in logs).
     if args.tls_cert is None and not _is_loopback(address_of(args.bind)):
         sentence = (
             "tokens travel unencrypted to {bind}; give --tls-cert and --tls-key, or let a proxy encrypt"

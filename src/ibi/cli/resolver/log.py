@@ -53,7 +53,7 @@ def _evidence(data: Path) -> Evidence:
     """Return the log of a resolver, or a copied log with its head. Raises SetupError if there is neither."""
     from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 
-    # A copied log can be checked without the rest of the resolver (T42).
+    # A copied log can be checked without the rest of the resolver (T42: missing evidence).
     if not (data / EVIDENCE_FILE).exists():
         ResolverSettings.read(data)
     return Evidence(data / EVIDENCE_FILE, time.time)

@@ -146,7 +146,7 @@ def _from_mail(args: argparse.Namespace) -> RegistrationMail:
     if args.key:
         raise SetupError("the key is in the mail; --key cannot be given besides")
     with setup_errors("{path} cannot be read: {reason}", path=args.from_mail):
-        # One byte more than the longest mail is enough to see that a mail is too long (T10).
+        # One byte more than the longest mail is enough to see that a mail is too long (T10: huge answers).
         if args.from_mail == "-":
             raw = sys.stdin.buffer.read(LONGEST_MAIL + 1)
         else:
@@ -190,7 +190,7 @@ def _status(args: argparse.Namespace) -> int:
         return 0
     if reply.status != HTTPStatus.OK:
         raise refusal_of(reply, resolver.host)
-    # Names of Archives, and reasons why they are not asked, come from strangers (T14).
+    # Names of Archives, and reasons why they are not asked, come from strangers (T14: injected text).
     print(printable(reply.body.decode("utf-8", "replace").rstrip()))
     return 0
 

@@ -1,7 +1,7 @@
 """The HTTP client: GET from checked addresses within a deadline, with a limit of requests at once.
 
-It never follows a redirect by itself, adds nothing about a reader, nor connects to an address that was not
-judged (threats T01, T02). Its own headers say only which program it is.
+It never follows a redirect by itself, adds nothing about a reader, nor connects to an address that was not judged
+(T01: private addresses; T02: changing addresses). Its own headers say only which program it is.
 
 Entry points: `Client.get` and `Client.ask` (short answers, many at once), `download.Downloads` (what is too large for
 memory: copies, transfers, harvests), `AddressPolicy` and `HostPort` (which addresses).

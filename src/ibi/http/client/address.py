@@ -1,8 +1,9 @@
-"""The address of a service as text, and the addresses that must never be contacted (threats T01, T02).
+"""The address of a service as text, and the addresses that must never be contacted.
 
-An Archive names its own address (MSG-20), so the holder of a registration key could direct the resolver to
-machines of the resolver's own network. Two tables judge every address, literal or resolved, at every
-connection: that of `ssrfguard` and the one below. Neither is trusted alone.
+An Archive names its own address (MSG-20: the eight pairs), so the holder of a registration key could direct the
+resolver to machines of the resolver's own network. Two tables judge every address, literal or resolved, at every
+connection: that of `ssrfguard` and the one below. Neither is trusted alone. See T01: private addresses; T02: changing
+addresses.
 """
 
 from __future__ import annotations
@@ -93,9 +94,10 @@ _LOW_WORD = 0xFFFF_FFFF
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """The address of a service, `hostport` of RFC 2396 (MSG-03): "mtc-m16c.sid.inpe.br", "192.0.2.7:8080", "[::1]:80".
+    """The address of a service, `hostport` of RFC 2396: "mtc-m16c.sid.inpe.br", "192.0.2.7:8080", "[::1]:80".
 
-    `host` is in lower case, without brackets and final dot; `ip` is the literal address, or None for a name.
+    `host` is in lower case, without brackets and final dot; `ip` is the literal address, or None for a name. See
+    MSG-03: an Archive's address.
     """
 
     host: str
@@ -165,7 +167,7 @@ class AddressPolicy:
         `name`: the host name that leads there, if one was given; the error then does not contain the address.
         """
         reason = self._verdict(ip)
-        # The error may reach a stranger, who must not learn addresses in our own network (T01).
+        # The error may reach a stranger, who must not learn addresses in our own network (T01: private addresses).
         if reason is not None and name:
             raise ForbiddenAddress("{name} leads to an address that must not be contacted", name=name)
         if reason is not None:

@@ -84,7 +84,7 @@ class Connection(asyncio.Protocol):
         """Find the interned answer with these bytes, or parse or queue them. Called by the event loop."""
         consumer, answer = self.consumer, self._answer
         if consumer is None:
-            self.abort()  # bytes that answer no request (threat T34)
+            self.abort()  # bytes that answer no request (T34: mixed-up answers)
             return
         # Of a hundred Archives ninety-nine send the same bytes. They are parsed once, and for the same peer
         # the tuple is made once, too (23 us a query instead of 30).

@@ -1,7 +1,8 @@
-"""Limits the time for parsing large answers in one turn of the event loop, so that other requests go on (T29).
+"""Limits the time for parsing large answers in one turn of the event loop, so that other requests go on.
 
-The longest list of pairs takes milliseconds to read, and a round asks hundreds of Archives. So pieces of
-large answers wait for their turn, and nothing more is read from their connections. Small answers do not wait.
+The longest list of pairs takes milliseconds to read, and a round asks hundreds of Archives. So pieces of large
+answers wait for their turn, and nothing more is read from their connections. Small answers do not wait. See T29:
+costly requests.
 """
 
 from __future__ import annotations

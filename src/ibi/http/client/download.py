@@ -1,8 +1,9 @@
-"""Requests that take long: copies, harvests, transfers (threats T01, T02, T10 and T13).
+"""Requests that take long: copies, harvests, transfers.
 
-Built on aiohttp, whose automatic behaviour is off: no cookies, no proxy of the environment, no decompression,
-no redirects. A literal address is judged before the request, because aiohttp passes it to no resolver. A name
-is judged by all its addresses at once, and the connection goes to one of these.
+Built on aiohttp, whose automatic behaviour is off: no cookies, no proxy of the environment, no decompression, no
+redirects. A literal address is judged before the request, because aiohttp passes it to no resolver. A name is judged
+by all its addresses at once, and the connection goes to one of these. See T01: private addresses; T02: changing
+addresses; T10: huge answers; T13: unsafe redirects.
 
 Entry points: `Downloads.get` (a file, in pieces) and `Downloads.send` (JSON).
 """
@@ -82,11 +83,11 @@ IDLE_SECONDS: Final = 20.0
 CONNECT_SECONDS: Final = 10.0
 """How long it may take to make a connection."""
 MOST_REDIRECTS: Final = 5
-"""Redirects of one download (threat T13)."""
+"""Redirects of one download (T13: unsafe redirects)."""
 LONGEST_URL: Final = 8192
 """Characters of a URL that is fetched."""
 LARGEST_REPLY: Final = 1 << 20
-"""Bytes of an answer to `send` (threat T10)."""
+"""Bytes of an answer to `send` (T10: huge answers)."""
 
 _CHUNK: Final = 1 << 16  # bytes of a body that are read at a time
 _URL = re.compile(r"(https?)://([^/?#@\\]*)([/?][\x21-\x7e]*)?", re.ASCII | re.IGNORECASE)

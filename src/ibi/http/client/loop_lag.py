@@ -1,4 +1,4 @@
-"""Event-loop lag: whether this process was late, so that a time-out proves nothing about a server (threat T37)."""
+"""Event-loop lag: whether this process was late, so that a time-out proves nothing about a server (T37: overload)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LATE: Final = 0.25  # seconds: if the loop was so late, a time-out proves nothi
 
 
 class LoopLag:
-    """Measures event-loop lag: if the loop was late, time-outs prove nothing about a server (T37).
+    """Measures event-loop lag: if the loop was late, time-outs prove nothing about a server (T37: overload).
 
     A timer fires every quarter of a second, as long as `wanted` returns true; the loop was late if it fires late.
     """

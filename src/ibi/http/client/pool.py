@@ -46,7 +46,8 @@ _REASONS: Final = {
     ETIMEDOUT: IbiError("Connection timed out"),
 }
 """What the system says most often, as sentences of ours, which are translated for administrators."""
-# This machine lacks descriptors, memory or ports: clients can use these up, and no peer is to blame (T10).
+# This machine lacks descriptors, memory or ports: clients can use these up, and no peer is to blame (T10: huge
+# answers).
 _OUR_LACK: Final = frozenset({EADDRNOTAVAIL, EMFILE, ENFILE, ENOBUFS, ENOMEM})
 
 
@@ -55,23 +56,23 @@ class ClientLimits:
     """What one client may use."""
 
     head: int = 16 * 1024
-    """Bytes of the head of an answer (threat T10)."""
+    """Bytes of the head of an answer (T10: huge answers)."""
     body: int = MAX_BODY
-    """Bytes of the body of an answer, refused while it comes (threat T10)."""
+    """Bytes of the body of an answer, refused while it comes (T10: huge answers)."""
     target: int = 64 * 1024
-    """Bytes of a target (threat T10)."""
+    """Bytes of a target (T10: huge answers)."""
     connect: float = 1.0
     """Seconds within which a connection must be made."""
     addresses: int = 4
-    """Addresses of one name that are tried (threat T10)."""
+    """Addresses of one name that are tried (T10: huge answers)."""
     per_peer: int = 32
-    """Requests in flight to one address, and connections kept to it (threat T29)."""
+    """Requests in flight to one address, and connections kept to it (T29: costly requests)."""
     silence: float = 0.5
     """Seconds of silence of an address with `per_peer` requests in flight, after which no further one waits for it."""
     in_all: int = 2_000
-    """Requests in flight, and connections open (threat T29)."""
+    """Requests in flight, and connections open (T29: costly requests)."""
     kept: float = 30.0
-    """Seconds without use after which a connection is not used again (threat T34)."""
+    """Seconds without use after which a connection is not used again (T34: mixed-up answers)."""
 
 
 class ConnectionPool:

@@ -222,7 +222,7 @@ class OutgoingRequest(Struct, eq=False):
         connection = self.connection
         if self.connecting is not None:
             self.connecting.cancel()
-        # The rest of a half-read answer could be taken for the beginning of the next one (threat T34).
+        # The rest of a half-read answer could be taken for the beginning of the next one (T34: mixed-up answers).
         if connection is not None and connection.consumer is not None:
             connection.abort()
         self.client.finish(self, connection)

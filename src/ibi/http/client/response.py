@@ -1,8 +1,8 @@
-"""Parses the answers that come over one connection, one after the other, and counts every byte (threat T10).
+"""Parses the answers that come over one connection, one after the other, and counts every byte (T10: huge answers).
 
-An answer must be one plain HTTP/1.1 message: no 1xx before it, not compressed, its length given in one way,
-nothing after it. Any other answer ends the connection, because a byte too many could be read as the beginning
-of the answer to another request (threat T34).
+An answer must be one plain HTTP/1.1 message: no 1xx before it, not compressed, its length given in one way, nothing
+after it. Any other answer ends the connection, because a byte too many could be read as the beginning of the answer
+to another request (T34: mixed-up answers).
 
 Short answers are interned: the same bytes mean the same, and are parsed once. Of a hundred Archives that are
 asked for an item, ninety-nine send the same few words that they do not know it. An answer is interned only if

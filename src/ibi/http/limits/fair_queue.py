@@ -1,4 +1,4 @@
-"""The fair queue: when a round may ask all Archives (threats T29, T37; pure).
+"""The fair queue: when a round may ask all Archives (T29: costly requests; T37: overload; pure).
 
 Such a round costs as many queries as there are Archives, so the queries in flight are limited. Rounds that
 have to wait start in turn by client: a reader who follows many links at once waits for their own earlier
@@ -105,8 +105,8 @@ class FairQueue:
             queued.start()
 
     def _has_capacity(self, size: int) -> bool:
-        # With nothing in flight any round may start, or one larger than the limit would wait for ever.
+        """Whether a round that sends `size` queries may start now (step 6 of a click in README.md)."""
         total, of_rounds = self._in_flight.total, self._in_flight.of_rounds
         if total + size > MOST_IN_FLIGHT:
-            return not total
+            return not total  # a round larger than the limit starts alone: else it would wait for ever
         return not of_rounds or of_rounds + size <= ROUNDS_AT_ONCE * size

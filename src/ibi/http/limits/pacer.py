@@ -1,4 +1,4 @@
-"""A pacer: sends a few queries at a time, and lets the event loop do other work in between (T29)."""
+"""A pacer: sends a few queries at a time, and lets the event loop do other work in between (T29: costly requests)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 A_TURN: Final = 32
-"""Queries that go out at a time (T29)."""
+"""Queries that go out at a time (T29: costly requests)."""
 
 REST: Final = 0.001
-"""Seconds until the next queries go out, while any round waits for likely holders (T29)."""
+"""Seconds until the next queries go out, while any round waits for likely holders (T29: costly requests)."""
 
 
 class Pacer(Generic[T]):
-    """Sends the queries of all rounds that ask every Archive, a few at a time (T29).
+    """Sends the queries of all rounds that ask every Archive, a few at a time (T29: costly requests).
 
     To send a query takes some hundredths of a millisecond. While a round waits for likely holders, the loop
     has a millisecond between batches: in any flood of rounds, sending takes about half of the process.
@@ -41,9 +41,10 @@ class Pacer(Generic[T]):
             self._ticking = True
             asyncio.get_running_loop().call_soon(self._tick)
         self._waiting.extend(queries)
-        self._let_go()
+        self._send_some()
 
-    def _let_go(self) -> None:
+    def _send_some(self) -> None:
+        """Send as many queries as are left for this turn of the loop."""
         waiting = self._waiting
         turn = [waiting.popleft() for _ in range(min(self._left, len(waiting)))]
         self._left -= len(turn)
@@ -51,9 +52,10 @@ class Pacer(Generic[T]):
             self._go(turn)
 
     def _tick(self) -> None:
+        """Begin a new turn; have the next one begin later, for as long as queries are sent."""
         self._left = A_TURN
         try:
-            self._let_go()
+            self._send_some()
         finally:  # the next queries have their turn even if `go` has failed
             self._ticking = self._left < A_TURN
             if self._ticking and self._others():

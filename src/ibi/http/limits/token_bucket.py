@@ -1,9 +1,9 @@
-"""Token buckets: how many costly requests a client may make (threats T29, T30; pure). Each process counts by itself.
+"""Token buckets: how many costly requests a client may make (pure). Each process counts by itself.
 
-What counts as one client is the same everywhere (`client_key`): an IPv4 address, or all addresses of an IPv6
-/64, because a /64 is the least that one customer gets, for all their machines. But one rented server may come
-with a /48, which has 65,536 of these, or with some addresses of a /24. So neighbours, the clients of one /24
-or /48, are counted together as well, and may have only a few times as much as one client.
+What counts as one client is the same everywhere (`client_key`): an IPv4 address, or all addresses of an IPv6 /64,
+because a /64 is the least that one customer gets, for all their machines. But one rented server may come with a /48,
+which has 65,536 of these, or with some addresses of a /24. So neighbours, the clients of one /24 or /48, are counted
+together as well, and may have only a few times as much as one client. See T29: costly requests; T30: slow requests.
 
 A bucket fills with time, and each costly request takes tokens out. Memory is bounded: the buckets that were
 used longest ago are dropped; such a client starts again with a full bucket.

@@ -1,4 +1,4 @@
-"""Sliding windows of failures: how often something may be tried (threat T16).
+"""Sliding windows of failures: how often something may be tried (T16: guessed keys).
 
 Failures are counted before the next attempt costs any work. All worker processes count together, in an LMDB
 file beside the registry. The file is not flushed to the disk, because a power cut loses only a minute's worth

@@ -216,8 +216,8 @@ class Metrics:
 
 def is_inside(request: Request, networks: Sequence[str]) -> bool:
     """Whether all the addresses that a request came by are in these networks; () for LOOPBACK_NETWORKS."""
-    # A proxy on this machine that the settings do not name makes every client look local; its headers reveal
-    # it. If an entry is no address, only that of the proxy is known, and the client may be any (T24).
+    # A proxy on this machine that the settings do not name makes every client look local; its headers reveal it. If
+    # an entry is no address, only that of the proxy is known, and the client may be any (T24: forged addresses).
     if any(request.headers.get(name) for name in _FORWARDED) or not is_readable(
         request.header(b"x-forwarded-for")
     ):

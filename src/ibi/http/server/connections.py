@@ -1,4 +1,4 @@
-"""Limits the connections of each client: one must not hold all that a process may have open (threat T30)."""
+"""Limits the connections of each client: one must not hold all that a process may have open (T30: slow requests)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MOST_CONNECTIONS: Final = 256
-"""Connections that one client may have with a process at once; one more is answered with 503 (T30)."""
+"""Connections that one client may have with a process at once; one more is answered with 503 (T30: slow requests)."""
 
 _SENTENCE: Final = b"too many connections of your address\n"
 TOO_MANY: Final = (

@@ -1,4 +1,4 @@
-"""Finds clients that stop sending a body or taking an answer, so that their connection ends (threat T30)."""
+"""Finds clients that stop sending a body or taking an answer, so that their connection ends (T30: slow requests)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     import asyncio
 
 BODY_PAUSE_SECONDS = 10
-"""How long a client may send nothing of a large body (T30)."""
+"""How long a client may send nothing of a large body (T30: slow requests)."""
 BODY_GRACE_SECONDS = 60
-"""How long a large body may come slowly, before SLOWEST_BODY applies (T30)."""
+"""How long a large body may come slowly, before SLOWEST_BODY applies (T30: slow requests)."""
 SLOWEST_BODY = 1024
-"""Bytes a second, on average, that a large body must bring (T30)."""
+"""Bytes a second, on average, that a large body must bring (T30: slow requests)."""
 SILENT_SECONDS: Final = 30
-"""How long a client may take nothing of an answer that waits for it (T30)."""
+"""How long a client may take nothing of an answer that waits for it (T30: slow requests)."""
 SLOWEST_READER: Final = 1024
-"""Bytes a second that a client must take of an answer, on average over a minute (T30)."""
+"""Bytes a second that a client must take of an answer, on average over a minute (T30: slow requests)."""
 _WINDOW: Final = 60
 _NO_LINGERING: Final = struct.pack("ii", 1, 0)
 

@@ -10,7 +10,7 @@ What it adds, in the order in which a connection meets it (it never decides what
     head      The fast path: `at_once` of the service may answer, without task, scope and routing. If it declines, or
               if the request or its connection is unusual, the application gives the same answer.
     repeat    Most clients send the same headers again and again on a connection. A request that differs from the last
-              one in its target only is not parsed, and `repeat` of the service may answer (T34).
+              one in its target only is not parsed, and `repeat` of the service may answer (T34: mixed-up answers).
     turns     Pipelining: a request is parsed after the one before it is answered; until then its bytes wait, and no
               more are read. Connections with waiting requests go on round-robin (`turns`, T30).
     stopping  Each answer says that it is the last (`Connection: close`). An idle connection stays open for a moment:
@@ -41,7 +41,7 @@ REQUEST_SECONDS = 10
 LINGER_SECONDS = 2
 """How long the rest of a refused body is read and dropped, so that the client comes to read the answer."""
 MOST_PER_TURN = 16
-"""How many waiting requests of a connection are answered before other connections have their turn (T30)."""
+"""How many waiting requests of a connection are answered before other connections have their turn."""
 FIRST_REQUEST_SECONDS: Final = 1.0
 """How long a stopping service waits for a client that has connected and sent nothing yet."""
 NEXT_REQUEST_SECONDS: Final = 0.25
@@ -254,7 +254,8 @@ class Protocol(IgnoringUpgrades):
         else:
             return False
         if answer is None:
-            # The target must be visible ASCII: a blank in it could smuggle in a second request (threat T34).
+            # The target must be visible ASCII: a blank in it could smuggle in a second request (T34: mixed-up
+            # answers).
             if (at_once := config.at_once) is None or target.translate(None, TARGET):
                 return False
             answer = at_once(method, target, head, self._peer)

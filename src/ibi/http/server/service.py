@@ -1,7 +1,8 @@
 """Serve ASGI applications with uvicorn: several services in one event loop, from listening to the last connection.
 
-uvicorn's access log is off, because the query strings of inclusion requests carry keys (REG-08) and those of
-URL requests the addresses of readers. `AccessLog` writes neither, nor the address of the client.
+uvicorn's access log is off, because the query strings of inclusion requests carry keys (REG-08: repeating is
+harmless) and those of URL requests the addresses of readers. `AccessLog` writes neither, nor the address of the
+client.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ for _name in ("uvicorn.error", "python_multipart"):
 Hook = Callable[[], Awaitable[None]]
 
 IDLE_SECONDS = 20
-"""How long a connection may stay open between two requests (T30)."""
+"""How long a connection may stay open between two requests (T30: slow requests)."""
 DRAIN_SECONDS = 4
 """How long running requests may go on after the signal to stop."""
 STOPPING_SECONDS = 2.0
@@ -52,10 +53,10 @@ _access_log = logging.getLogger("ibi.access")
 class Service:
     """One ASGI application and what it does besides answering.
 
-    `started` runs once connections are accepted, because an Archive then asks for inclusion, and the resolver
-    calls back while the Archive waits (REG-04). `stopping` and `draining` run while connections are still
-    accepted, `close` runs last. Every worker runs `background`, while it serves, `draining` and `close`; only the
-    first runs `started` and `stopping`, so that a service is included once.
+    `started` runs once connections are accepted, because an Archive then asks for inclusion, and the resolver calls
+    back while the Archive waits (REG-04: the resolver calls back). `stopping` and `draining` run while connections
+    are still accepted, `close` runs last. Every worker runs `background`, while it serves, `draining` and `close`;
+    only the first runs `started` and `stopping`, so that a service is included once.
     """
 
     app: Any
@@ -201,7 +202,7 @@ def server_of(service: Service) -> uvicorn.Server:
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # `client_address` decides which proxies are trusted (AMB-54)
+        proxy_headers=False,  # `client_address` decides which proxies are trusted (AMB-54: which address counts)
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=service.drain_seconds,
         ssl_certfile=cert,
@@ -276,7 +277,7 @@ async def _all_within(seconds: float, hooks: Sequence[Hook | None]) -> None:
 
 
 class AccessLog:
-    """Wraps an ASGI application and logs a line for each request, if the operator wants it (T28).
+    """Wraps an ASGI application and logs a line for each request, if the operator wants it (T28: privacy of readers).
 
     A line has method, path, status, seconds and bytes of the body.
     """

@@ -1,4 +1,4 @@
-"""Round-robin of connections: those with waiting requests are served a few at a time (threat T30).
+"""Round-robin of connections: those with waiting requests are served a few at a time (T30: slow requests).
 
 A client may send many requests at once (pipelining). If a connection answered all of them in one turn of the event
 loop, a new reader would wait for everything that hundreds of connections had sent before.
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CONNECTIONS_PER_TURN: Final = 4
-"""How many connections with waiting requests are served in one turn of the event loop (T30)."""
+"""How many connections with waiting requests are served in one turn of the event loop (T30: slow requests)."""
 
 
 class Turns:

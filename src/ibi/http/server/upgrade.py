@@ -1,8 +1,8 @@
 """Ignores the header Upgrade: a request that offers another protocol is read as plain HTTP/1.1 (RFC 9110 7.8).
 
 Java's HTTP client offers HTTP/2 with each request that it sends without TLS (`Upgrade: h2c`). After such a head,
-httptools would take the body for the next request (threat T34). So the head is parsed again, without the header.
-`CONNECT` is no offer: it has no body, and one that has a body is refused.
+httptools would take the body for the next request (T34: mixed-up answers). So the head is parsed again, without the
+header. `CONNECT` is no offer: it has no body, and one that has a body is refused.
 """
 
 from __future__ import annotations

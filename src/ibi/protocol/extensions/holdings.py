@@ -1,4 +1,4 @@
-r"""Holdings filters: an Archive publishes which names it may hold, and is asked first for these (note 45).
+r"""Holdings filters: an Archive publishes which names it may hold, and is asked first for these.
 
 The page is one line of ASCII, followed by the bits of a Bloom filter over the canonical names of all items
 that the Archive answers for:
@@ -12,6 +12,8 @@ A name has k bit positions. If all these bits are set, it may be held; otherwise
                position = (floor(x / 2^32) mod 2^64) mod m
 
 Position p is bit p mod 8 of byte floor(p / 8), where bit 0 is the least significant bit.
+
+See note 45: filters of holdings.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ PATH: Final = "/-/holdings"
 """Where an Archive publishes its filter."""
 
 HOLDERS_PATH: Final = "/-/api/holders"
-"""Where our resolver tells known holders of originals: `?ibi=` with names separated by blanks (note 45)."""
+"""Where our resolver tells known holders of originals: `?ibi=` with names separated by blanks (note 45: filters of
+holdings)."""
 
 MOST_HOLDERS: Final = 50
 """Names in one request for known holders."""

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from ibi.protocol.pair_list import PairList, Value
 
 LONGEST_TITLE: Final = 300
-"""Characters of a title, or of the people, that are sent and shown (threat T10)."""
+"""Characters of a title, or of the people, that are sent and shown (T10: huge answers)."""
 LONGEST_REASON: Final = 600
-"""Characters of the reason of a removal that are sent and shown (threat T10)."""
+"""Characters of the reason of a removal that are sent and shown (T10: huge answers)."""
 
 _PREFIX: Final = "tombstone."
 _TEXTS: Final = {"title": LONGEST_TITLE, "people": LONGEST_TITLE, "date": 10, "reason": LONGEST_REASON}

@@ -1,8 +1,9 @@
-"""Counts the readers of cached answers, so that one acknowledgment stands for many of them (RES-12, notes 1, 2).
+"""Counts the readers of cached answers, so that one acknowledgment stands for many of them.
 
-What: a reader is a GET request that was answered with a redirect. Each redirect has a `RedirectCount`. The
-fast path adds every reader to it; the ordinary path does so only while the queue lacks capacity. Beside that,
-`outcomes` counts all resolutions of the fast path, HEAD requests too, for the metrics.
+What: a reader is a GET request that was answered with a redirect. Each redirect has a `RedirectCount`. The fast path
+adds every reader to it; the ordinary path does so only while the queue lacks capacity. Beside that, `outcomes` counts
+all resolutions of the fast path, HEAD requests too, for the metrics. See RES-12: redirect at once; note 1: reuse of
+answers; note 2: acknowledgments.
 
 When: a flush, every FLUSH_SECONDS, adds the outcomes to the metrics, and turns some of the counts into
 acknowledgments in the queue, as many as it admits. The other counts stay here and go on. An acknowledgment

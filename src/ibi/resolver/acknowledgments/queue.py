@@ -1,4 +1,4 @@
-"""Queues acknowledgments, and sends them to the Archives whose URLs were chosen (RES-11, RES-12, notes 1, 2).
+"""Queues acknowledgments, and sends them to the Archives whose URLs were chosen.
 
     acknowledge          for an answer that an Archive gave for this reader: queued alone, and sent at once
     acknowledge_cached   for a cached answer: waits up to BATCH_SECONDS in the batch of its Archive; all with the same
@@ -10,6 +10,8 @@ an id are sent again. Senders are driven by callbacks, not tasks, because nearly
 
 All of it is in memory. What waits when the process is killed is lost: an acknowledgment only counts a reader, and to
 write each to the disk first would cost more than the redirect. None is sent twice after a restart.
+
+See RES-11: acknowledgments; RES-12: redirect at once; note 1: reuse of answers; note 2: acknowledgments.
 """
 
 from __future__ import annotations
@@ -61,9 +63,10 @@ class PendingAcknowledgment(Struct, eq=False):
 
 
 class AcknowledgmentSender(Struct, eq=False):
-    """Sends the acknowledgments in an Archive's queue, one after the other, to its registered URL (AMB-54).
+    """Sends the acknowledgments in an Archive's queue, one after the other, to its registered URL.
 
-    Any reply with status 200 will do (MSG-27); a header of our own says that it was not counted.
+    Any reply with status 200 will do (MSG-27: the acknowledgment); a header of our own says that it was not counted.
+    See AMB-54: which address counts.
     """
 
     owner: AcknowledgmentQueue
@@ -158,10 +161,11 @@ class AcknowledgmentSender(Struct, eq=False):
 
 
 MOST_QUEUED: Final = 10_000
-"""Acknowledgments that wait in a process; further ones are counted as dropped (T10, T37)."""
+"""Acknowledgments that wait in a process; further ones are counted as dropped (T10: huge answers; T37: overload)."""
 
 MOST_PER_ARCHIVE: Final = 1_000
-"""Acknowledgments that wait for one Archive: an Archive that does not reply must not fill the whole queue (T10)."""
+"""Acknowledgments that wait for one Archive: an Archive that does not reply must not fill the whole queue (T10: huge
+answers)."""
 
 REPLY_SECONDS: Final = 3.0
 """Seconds for the whole reply of one Archive to an acknowledgment, unless `archive_seconds` is set."""
@@ -176,10 +180,11 @@ MOST_BATCHED: Final = 1_000
 """Readers in the batch of one Archive; with so many, the batch is sent at once."""
 
 MOST_READERS: Final = 100_000
-"""Readers for whom one acknowledgment may stand (note 1)."""
+"""Readers for whom one acknowledgment may stand (note 1: reuse of answers)."""
 
 EXPIRY_SECONDS: Final = 600.0
-"""Seconds after which an acknowledgment is dropped: its Archive no longer knows the URL key (note 1)."""
+"""Seconds after which an acknowledgment is dropped: its Archive no longer knows the URL key (note 1: reuse of
+answers)."""
 
 
 def _ignore(_archive: Archive, *, failed: bool) -> None:
@@ -203,11 +208,11 @@ class ArchiveQueue(Struct, eq=False):
 
 
 class AcknowledgmentQueue:
-    """The acknowledgments of one process, sent after the readers have their redirects (RES-12, note 2).
+    """The acknowledgments of one process, sent after the readers have their redirects.
 
     Every Archive has a queue of its own, so that a slow one does not delay the others. `delivered`, `queued` and
     `dropped` (by reason) count readers: together, all for whom `acknowledge`, `acknowledge_cached` or `skip` was
-    called.
+    called. See RES-12: redirect at once; note 2: acknowledgments.
     """
 
     def __init__(
@@ -249,10 +254,11 @@ class AcknowledgmentQueue:
     def acknowledge_cached(
         self, archive: Archive, message: Acknowledgment, readers: int = 1, first_at: float | None = None
     ) -> None:
-        """Put the acknowledgment of a cached answer into the batch of its Archive (note 1); return at once.
+        """Put the acknowledgment of a cached answer into the batch of its Archive; return at once.
 
         If one with the same URL key and URL is pending, the `readers` are added to it; its addresses and its
         persistent URL stay. `first_at`: when the first of the readers was redirected, by the loop's clock; None: now.
+        See note 1: reuse of answers.
         """
         while readers > MOST_READERS:
             self.acknowledge_cached(archive, message, MOST_READERS, first_at)

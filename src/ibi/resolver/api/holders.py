@@ -1,4 +1,4 @@
-"""What this resolver knows of the holders of originals, for Archives that came back from a backup (note 45).
+"""What this resolver knows of the holders of originals, for Archives that came back from a backup.
 
 GET /-/api/holders?ibi=NAME+NAME…&service=IBI
 
@@ -8,6 +8,8 @@ GET /-/api/holders?ibi=NAME+NAME…&service=IBI
 `removed`: whether the known holder has said since that the item was removed; if there is none, whether the
 Archive of `service` (which may be left out) has said so. `disputed`: whether several have claimed the
 original. Resolving the items tells as much, so no token is needed. No Archive is asked.
+
+See note 45: filters of holdings.
 """
 
 from __future__ import annotations

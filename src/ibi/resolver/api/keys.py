@@ -1,4 +1,4 @@
-"""Archives that have lost their key ask for a new one: POST /-/api/keys, twice (note 34, threat T15).
+"""Archives that have lost their key ask for a new one: POST /-/api/keys, twice (note 34: keys; T15: keys in logs).
 
 {"service_ibi": "..."}
     200 {"challenge": "...", "at": "/-/nonce", "seconds": 600}; the same for Archives that are not registered
@@ -131,8 +131,8 @@ class KeyRecoveryHandler:
             reply = await self._client.get(address, PROOF_PATH, CONFIRMATION_SECONDS)
         except PeerError:
             return False
-        # The Archive hashes the address by which it knows the resolver, never one from the challenge: a
-        # hostile resolver that passes on our challenge gets a proof that is valid only there (T15).
+        # The Archive hashes the address by which it knows the resolver, never one from the challenge: a hostile
+        # resolver that passes on our challenge gets a proof that is valid only there (T15: keys in logs).
         addresses = [str(HostPort.parse(address)) for address in self._addresses]
         shown, proofs = reply.body.strip(), [proof_of(challenge, own).encode() for own in addresses]
         return reply.status == HTTPStatus.OK and any(hmac.compare_digest(shown, proof) for proof in proofs)

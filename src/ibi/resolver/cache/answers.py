@@ -1,12 +1,15 @@
-"""The answer cache, and the negative cache: items that no Archive has (note 1, threats T20 and T29).
+"""The answer cache, and the negative cache: items that no Archive has.
 
-The worker processes share one file. None of them ever returns an answer after it was forgotten.
+The worker processes share one file. None of them ever returns an answer after it was forgotten. See note 1: reuse of
+answers; T20: answers for one reader; T29: costly requests.
 
-    an answer with a position     is kept only if the file has applied the changes that it shows, and no others; it is
-                                  used only while the lease of its Archive runs (`resolver.cache.lease`)
-    an answer without one         is used for its `max-age`. Each writing transaction has a number, and for each Archive
-                                  the file holds the number of the last one that forgot an answer of it. A new answer
-                                  carries the number from before its query, and is dropped if that is lower
+    an answer with a position     is kept only if the position is that of the file, so that the file has forgotten all
+                                  that the Archive changed before, and nothing later; it is used only while the lease
+                                  of its Archive runs (`resolver.cache.lease`)
+    an answer without one         is used for its `max-age`. It is kept only if no answer of its Archive was forgotten
+                                  since its query was sent: each writing transaction has a number; the file holds for
+                                  each Archive the number of the last one that forgot an answer; and a new answer
+                                  brings the number from before its query (`Snapshot`)
 """
 
 from __future__ import annotations
@@ -267,7 +270,7 @@ class AnswerCache:
         self._behind.put(key, pending, len(key) + len(body))
 
     def drop(self, archive: str, question: str) -> None:
-        """Drop the cached answer of an Archive, because it is not believed (threat T08). Returns at once.
+        """Drop the cached answer of an Archive, because it is not believed (T08: false answers). Returns at once.
 
         This process does not return it any more, the others until the next batch is written.
         """
@@ -296,9 +299,11 @@ class AnswerCache:
         self._forget(archive, names, [archive, _NO_ARCHIVE])
 
     def _forget(self, archive: str, names: Sequence[str] | None, of: Sequence[str]) -> None:
+        """Forget the answers of some Archives (`of`) about these names of `archive`; None: about all."""
         about: Sequence[str | None] = names or [None]
-        # Before, so that no process writes an answer that waits for that after the others were forgotten; and after,
-        # because cached redirects rest on them.
+        # The versions change twice. Before: an answer that waits to be written is then dropped, and not written after
+        # the others were forgotten (`_PendingAnswer.counts`). After: a redirect that another process made of such an
+        # answer in between is then not used.
         self.leases.change_versions(names or ())
         self.forget_rows([(each, name) for name in about for each in of])
         if names:

@@ -1,9 +1,11 @@
-"""The holdings filters of the included Archives: fetched by one process, read by all of them (note 45).
+"""The holdings filters of the included Archives: fetched by one process, read by all of them.
 
     DIR/filters/<digest of the service IBI>.filter    "<service> <address> <ETag>", then the filter
 
 A filter only decides which Archives are asked first. A filter that says yes to nearly every name would have
 its Archive asked first for everything, so each filter is tried with random names before it is used.
+
+See note 45: filters of holdings.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ ALONE_SECONDS: Final = 3600.0
 """Seconds for which an Archive without a usable filter is not asked for one again."""
 
 FETCH_SECONDS: Final = 60.0
-"""Seconds that the fetching of a filter may take (threat T29)."""
+"""Seconds that the fetching of a filter may take (T29: costly requests)."""
 AT_ONCE: Final = 4
 """Filters that are fetched at once."""
 MOST_BYTES: Final = 256 * 1024 * 1024
@@ -183,7 +185,7 @@ class HoldingsFilters:
                     if name not in self._busy and self._due.get(name, 0.0) <= now:
                         task = asyncio.create_task(self._refresh(name, archive, places))
                         self._busy[name] = task
-                # The filter of an Archive that is switched off stays true, and is kept (threat T04).
+                # The filter of an Archive that is switched off stays true, and is kept (T04: a rogue first answer).
                 for name in self._kept.keys() - included.keys() - {_file_of(each) for each in self._away()}:
                     with suppress(OSError):
                         (self._folder / name).unlink()

@@ -1,8 +1,9 @@
-"""The holder hints: which Archive held an item last, and which Archive holds its original (ARC-12, threat T20).
+"""The holder hints: which Archive held an item last, and which Archive holds its original.
 
-A hint decides which Archive is asked first; a wrong one costs one more query. If the hints are lost, the
-holders of originals are read again from the evidence. The worker processes share one file, which the kernel
-keeps in memory once for all of them; each process has the names of Archives, and the entries not yet written.
+A hint decides which Archive is asked first; a wrong one costs one more query. If the hints are lost, the holders of
+originals are read again from the evidence. The worker processes share one file, which the kernel keeps in memory once
+for all of them; each process has the names of Archives, and the entries not yet written. See ARC-12: Archives know
+where items are; T20: answers for one reader.
 """
 
 from __future__ import annotations
@@ -41,10 +42,11 @@ _COMPLETE = b"complete"  # in the file once it was filled from the evidence to t
 class HolderHint(NamedTuple):
     """The Archives that hold an item, as canonical service IBIs; None where it is not known.
 
-    `likely`: the Archive that answered last. `original`: the Archive that was the first to hold the original,
-    or has it since it was moved; "" where several have claimed it, so that none counts as its holder (threat
-    T05). `early`: whether `likely` answered before an Archive whose service has the item's prefix had been
-    heard (threat T04). `removed`: whether the holder of the original has removed the item (note 45).
+    `likely`: the Archive that answered last. `original`: the Archive that was the first to hold the original, or has
+    it since it was moved; "" where several have claimed it, so that none counts as its holder (T05: false claims of
+    originals). `early`: whether `likely` answered before an Archive whose service has the item's prefix had been
+    heard (T04: a rogue first answer). `removed`: whether the holder of the original has removed the item (note 45:
+    filters of holdings).
     """
 
     likely: str | None
@@ -97,12 +99,12 @@ class _ServiceNumbers:
 class HintCache:
     """Hints about items, by canonical name.
 
-    Only the constructor, `is_complete`, `filling`, `flush` and `close` wait for a disk. `path` is a folder
-    for this cache alone, to be opened after a fork and once in a process. `recorded` is called in a thread
-    and returns whether the evidence has written all that was noted so far. If not, no new holder is written
-    here: a holder that is known is never recorded again, so one whose entry may yet be lost stays unknown,
-    and the next answer that shows the original records it (threat T42). A hint may name an Archive that is no
-    longer included. Raises SetupError where the folder cannot be used.
+    Only the constructor, `is_complete`, `filling`, `flush` and `close` wait for a disk. `path` is a folder for this
+    cache alone, to be opened after a fork and once in a process. `recorded` is called in a thread and returns whether
+    the evidence has written all that was noted so far. If not, no new holder is written here: a holder that is known
+    is never recorded again, so one whose entry may yet be lost stays unknown, and the next answer that shows the
+    original records it (T42: missing evidence). A hint may name an Archive that is no longer included. Raises
+    SetupError where the folder cannot be used.
     """
 
     def __init__(
@@ -124,17 +126,17 @@ class HintCache:
     def of(self, canonical: str) -> HolderHint:
         """Return the hint of an item."""
         key = _key(canonical)
-        note = self._behind.pending(key)
-        place = self._read(key)
-        if note is not None:
-            place = place.then(note)
-        return HolderHint(place.likely, "" if place.disputed else place.original, place.early, place.removed)
+        pending = self._behind.pending(key)  # a change that is not in the file yet
+        row = self._read(key)
+        if pending is not None:
+            row = row.then(pending)
+        return HolderHint(row.likely, "" if row.disputed else row.original, row.early, row.removed)
 
     def first_holder(self, canonical: str) -> str | None:
         """Return the holder of the original, even where others have claimed it since."""
         key = _key(canonical)
-        note = self._behind.pending(key)
-        return (self._read(key) if note is None else self._read(key).then(note)).original
+        pending, row = self._behind.pending(key), self._read(key)
+        return (row if pending is None else row.then(pending)).original
 
     def remember(
         self,
@@ -209,6 +211,7 @@ class HintCache:
         self._file.close()
 
     def _read(self, key: bytes) -> _HintChange:
+        """Read the row of an item from the file; _NO_ROW where there is none."""
         opened = self._file.opened
         if opened is None:
             return _NO_ROW
@@ -244,6 +247,7 @@ class HintCache:
         return services
 
     def _write(self, batch: dict[bytes, _HintChange]) -> int:
+        """Write a batch of changes; return how many were written. Runs in the thread that writes."""
         if any(note.original for note in batch.values()) and not self._recorded():
             batch = {key: self._without_holder(key, note) for key, note in batch.items()}
         if self._file.replaced():

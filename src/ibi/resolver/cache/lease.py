@@ -5,12 +5,18 @@ An answer with a position may be used until what it rests on changes. The resolv
 What is lost, late or doubled on the way therefore prolongs nothing. A forged reply does not, either: it would have to
 repeat the random word of the request (`ChangesReply.read`).
 
-    applied        the store has forgotten all that the Archive changed up to `position`
+    position       the store has forgotten all that the Archive has changed up to this position
     a lease runs   the last complete request was sent less than 60 s ago, by both clocks of this machine
-    applying       a reply is being applied: answers of this Archive are used, but none is kept
+    applying       a mark: a reply is being applied. Answers of this Archive are used meanwhile, but no new one is kept
 
-Several processes share a store. The order in which `apply_reply` writes is the whole proof (`proofs.leases`): every
-other order leads a reader wrong in some history.
+Several processes share a store, without a lock for reading. So the order counts:
+
+    `apply_reply` writes   1. forget answers, set `applying`   2. change versions   3. position   4. the lease
+    all processes read     first the lease, then the answer that they use, or the versions of the redirect
+
+A process that sees the new lease (4) also sees what was written before it (1 to 3): the answer is gone, and the
+versions are other ones. A process that sees an older lease uses an older answer only while that lease runs, which is
+allowed. `proofs.leases` shows that every other order leads a reader wrong in some history; README.md has an example.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""The redirect cache of one process: redirects for the fast path (notes 1 and 2, threats T20, T35).
+"""The redirect cache of one process: redirects for the fast path.
 
 A redirect may be used while all answers that it was made of may be used, and while the versions of all names that it
-rests on, and of its Archives, are what they were when it was made (`resolver.cache.lease_table`): so a change elsewhere
-disturbs no redirect, and nothing has to be deleted.
+rests on, and of its Archives, are what they were when it was made (`resolver.cache.lease_table`): so a change
+elsewhere disturbs no redirect, and nothing has to be deleted. See note 1: reuse of answers; note 2: acknowledgments;
+T20: answers for one reader; T35: faults of disks.
 
 An entry with the outcome BY_LANGUAGE is no redirect: it is looked up again, with the Accept-Language.
 """

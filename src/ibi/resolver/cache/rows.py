@@ -90,7 +90,7 @@ class Snapshot(NamedTuple):
 
 
 def question(query: UrlRequest) -> str:
-    """Return the question of a query: its item, verbs and path, without the reader (note 5)."""
+    """Return the question of a query: its item, verbs and path, without the reader (note 5: no question twice)."""
     return f"{query.ibi.canonical} {'+'.join(query.verbs.verbs)} {query.file_path}"
 
 

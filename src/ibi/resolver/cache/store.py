@@ -1,9 +1,9 @@
-"""An LMDB file that several processes share, for caches that may be lost, never wrong (threats T20 and T29).
+"""An LMDB file that several processes share, for caches that may be lost, never wrong.
 
-A file that cannot be read is moved aside, with one line in the log, and a new one is made. The other
-processes that have it open notice that, and open the new one. Each commit is flushed without the page that
-points to it (`metasync=False`): a power cut may undo the last commit, but never damages the file. A killed
-process does not even undo a commit, and the kernel releases its locks.
+A file that cannot be read is moved aside, with one line in the log, and a new one is made. The other processes that
+have it open notice that, and open the new one. Each commit is flushed without the page that points to it
+(`metasync=False`): a power cut may undo the last commit, but never damages the file. A killed process does not even
+undo a commit, and the kernel releases its locks. See T20: answers for one reader; T29: costly requests.
 
 Two numbers in shared memory tell a process, without reading the file, that what it has read may have changed:
 

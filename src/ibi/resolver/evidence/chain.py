@@ -1,4 +1,4 @@
-"""The entries of the evidence, one a line; each contains the hash of the entry before it (threat T42).
+"""The entries of the evidence, one a line; each contains the hash of the entry before it (T42: missing evidence).
 
     {"number":2,"moment":"2026-11-22T10:00:00.000Z","what":"excluded","facts":{"ibi":"J8LNKB5R7W/3FUQHC5"},
      "previous":"<64 digits>","hash":"<64 digits>"}                                        (in one line, in ASCII)

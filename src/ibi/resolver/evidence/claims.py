@@ -1,4 +1,4 @@
-"""Since when Archives claim the original of an item, as far as the evidence tells (threat T05)."""
+"""Since when Archives claim the original of an item, as far as the evidence tells (T05: false claims of originals)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Limits the entries about one Archive in a day that readers, or a thief of its key, can cause; pure (threat T42).
+"""Limits the entries about one Archive in a day that readers, or a thief of its key, can cause; pure.
 
-A reader may ask a lying Archive for names without end, and each would be the first sight of an original.
+A reader may ask a lying Archive for names without end, and each would be the first sight of an original. See T42:
+missing evidence.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MOST_A_DAY: Final = 5_000
-"""First sights of one Archive's originals in a day (UTC) and process; as many migrations, removals, alerts, held moves.
-Further ones are only counted; a sight or a migration may be recorded when it is seen again (T42)."""
+"""First sights of one Archive's originals in a day (UTC) and process; as many migrations, removals, alerts, held
+moves. Further ones are only counted; a sight or a migration may be recorded when it is seen again (T42: missing
+evidence)."""
 
 _LIMITED: Final = frozenset({"original", "migrated", "deleted", "alert", "moved-address"})
 _DAY: Final = 86_400

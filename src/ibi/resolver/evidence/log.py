@@ -1,4 +1,4 @@
-"""The evidence: what happened to a resolver's registry and to originals, in a hash chain (threat T42).
+"""The evidence: what happened to a resolver's registry and to originals, in a hash chain (T42: missing evidence).
 
 | what | facts |
 |---|---|

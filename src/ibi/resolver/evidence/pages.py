@@ -1,7 +1,8 @@
 """Reads the evidence by pages, the latest entry first; finds alerts of two originals; rebuilds the hints.
 
 An alert of two Originals of one item names the Archives that claim it. The log has more about the item: which Archive
-showed it first, to which one it moved, and which one reported it as removed (threats T04 and T05).
+showed it first, to which one it moved, and which one reported it as removed (T04: a rogue first answer; T05: false
+claims of originals).
 """
 
 from __future__ import annotations
@@ -233,8 +234,8 @@ def rebuild_hints(hints: HintCache, entries: Iterable[Entry]) -> int:
 
     Holders that the hints have already stay, unless an entry tells that the original moved away from them.
     """
-    # The hints are a cache, and may be lost. But which Archive was the first with an original must not be
-    # lost: else an Archive that claims it later would be believed (threat T04).
+    # The hints are a cache, and may be lost. But which Archive was the first with an original must not be lost: else
+    # an Archive that claims it later would be believed (T04: a rogue first answer).
     count = 0
     with hints.filling():
         for number, entry in enumerate(entries, 1):

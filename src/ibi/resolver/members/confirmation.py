@@ -1,7 +1,8 @@
-"""Confirmation: whether an Archive is there, and where an address leads (MSG-22, MSG-23, REG-09).
+"""Confirmation: whether an Archive is there, and where an address leads.
 
-The resolver asks for it with every inclusion. Without any request, it also asks Archives that have not
-confirmed (threat T18) and those that were just excluded (threat T17).
+The resolver asks for it with every inclusion. Without any request, it also asks Archives that have not confirmed
+(T18: unconfirmed Archives) and those that were just excluded (T17: replayed inclusions). See MSG-22: the request for
+confirmation; MSG-23: the confirmation; REG-09: what confirms.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 CONFIRMATION_SECONDS: Final = 5.0
-"""How long an Archive may take to confirm (REG-09)."""
+"""How long an Archive may take to confirm (REG-09: what confirms)."""
 
 CHECK_SECONDS: Final = 2.0
 """How long an Archive may take to confirm at its old address, and a look-up of its name."""
@@ -40,8 +41,8 @@ CHECK_SECONDS: Final = 2.0
 class ConfirmationClient:
     """Asks Archives for confirmation, at addresses that an Archive can have.
 
-    `own` are the addresses at which this resolver itself is reached, `service` its own identifier: it never
-    becomes its own Archive (threat T03). `names` looks host names up.
+    `own` are the addresses at which this resolver itself is reached, `service` its own identifier: it never becomes
+    its own Archive (T03: loops of resolvers). `names` looks host names up.
     """
 
     def __init__(
@@ -161,8 +162,9 @@ class Probation:
 
     async def ask_again(self) -> None:
         """Ask every included Archive that has not confirmed, once."""
-        # One process does it for all, every ASK_AGAIN_SECONDS. Readers do not wait for an unconfirmed Archive
-        # if another answer will do (T18), so an Archive that was only restarting must be asked again soon.
+        # One process does it for all, every ASK_AGAIN_SECONDS. Readers do not wait for an unconfirmed Archive if
+        # another answer will do (T18: unconfirmed Archives), so an Archive that was only restarting must be asked
+        # again soon.
         slots = asyncio.Semaphore(_CONCURRENT)
 
         async def ask(archive: Archive) -> None:
@@ -183,8 +185,8 @@ class Probation:
 
     def check_excluded(self, service_ibi: IBI, change: int) -> None:
         """Ask an Archive, a few seconds after this change has excluded it, whether it is still there."""
-        # An excluded Archive that still confirms may not have asked for its exclusion: its key may have been
-        # stolen, or an old request replayed (threat T17). It stays excluded, but the evidence records this.
+        # An excluded Archive that still confirms may not have asked for its exclusion: its key may have been stolen,
+        # or an old request replayed (T17: replayed inclusions). It stays excluded, but the evidence records this.
         if len(self._checks) < _MOST_CHECKS:
             task = asyncio.create_task(self._check_excluded(service_ibi, change))
             self._checks.add(task)

@@ -6,8 +6,9 @@
        | -- confirmation yes -------------> |      or nothing, for five seconds
        | <-- status.archive included ------ |
 
-A missing confirmation does not prevent inclusion (REG-05); an address that must not be contacted does, and so does
-an Archive that still answers elsewhere (`takeover`). Keys are compared at a bounded cost (threat T16).
+A missing confirmation does not prevent inclusion (REG-05: what inclusion needs); an address that must not be
+contacted does, and so does an Archive that still answers elsewhere (`takeover`). Keys are compared at a bounded cost
+(T16: guessed keys).
 """
 
 from __future__ import annotations
@@ -41,15 +42,15 @@ if TYPE_CHECKING:
 
 
 KEY_FAILURES_PER_IBI: Final = 5
-"""Wrong keys for one Archive in a minute before its next attempt has to wait (T16)."""
+"""Wrong keys for one Archive in a minute before its next attempt has to wait (T16: guessed keys)."""
 KEY_FAILURES_PER_SOURCE: Final = 20
-"""Wrong keys from one client in a minute before its next attempt has to wait (T16)."""
+"""Wrong keys from one client in a minute before its next attempt has to wait (T16: guessed keys)."""
 
 _BY_IBI = FailureLimit("key of", KEY_FAILURES_PER_IBI, 60.0)
 _BY_SOURCE = FailureLimit("key from", KEY_FAILURES_PER_SOURCE, 60.0)
 _HASHING_CONCURRENT = 2  # each takes 19 MiB and a core
 HASHING_WAITING: Final = 256
-"""Requests that wait for a hash; bounded, since any client may send some (threat T37)."""
+"""Requests that wait for a hash; bounded, since any client may send some (T37: overload)."""
 _BUSY_SECONDS = 5  # after which an Archive may ask again
 
 _log = logging.getLogger("ibi.resolver.members.inclusion")
@@ -71,7 +72,7 @@ class MemberReply:
 
 
 REFUSED: Final = MemberReply(403, Refusal().body())
-"""Not registered, or a wrong key: the answer does not tell which (AMB-33)."""
+"""Not registered, or a wrong key: the answer does not tell which (AMB-33: refusals)."""
 
 OVERTAKEN: Final = MemberReply(403, Refusal().body(), retry_after=1)
 """The right key, but a later request, or a new key, came in between: to be asked again."""
@@ -80,7 +81,8 @@ ADDRESS_REFUSED: Final = MemberReply(403, Refusal(address=True).body())
 """The right key, but an address that must not be contacted: the holder of the right key may know that."""
 
 HELD: Final = MemberReply(403, Refusal().body(), retry_after=30)
-"""Its old address answers, or has not been silent for long enough; the next requests decide (threat T17)."""
+"""Its old address answers, or has not been silent for long enough; the next requests decide (T17: replayed
+inclusions)."""
 
 
 class KeyCheck:
@@ -139,8 +141,8 @@ class KeyCheck:
     def _names(self, service_ibi: IBI, source: str) -> dict[FailureLimit, str]:
         """Return the names under which the failures of a request are counted."""
         known, client = self._registry.entry(service_ibi), client_key(source)
-        # A client that sent an Archive's last accepted request is counted apart from others: otherwise a
-        # stranger could lock the Archive out by guesses (threat T16).
+        # A client that sent an Archive's last accepted request is counted apart from others: otherwise a stranger
+        # could lock the Archive out by guesses (T16: guessed keys).
         at_home = known is not None and known.source and client_key(known.source) == client
         ibi = service_ibi.canonical
         return {_BY_IBI: f"{ibi} at {client}" if at_home else ibi, _BY_SOURCE: client}
@@ -158,7 +160,7 @@ class InclusionService:
     """Decides about inclusion and exclusion.
 
     `now` returns POSIX seconds. Without `guarded`, the letter of the standard holds, and the right key alone moves an
-    Archive (threat T17).
+    Archive (T17: replayed inclusions).
     """
 
     def __init__(
@@ -185,7 +187,7 @@ class InclusionService:
     async def answer(
         self, request: InclusionRequest | ExclusionRequest, source: str, titles: ArchiveTitles = NO_TITLES
     ) -> MemberReply:
-        """Carry a request out and answer it (REG-06).
+        """Carry a request out and answer it (REG-06: exact status texts).
 
         `source` is the address that it came from; `titles`: what readers call the Archive, if it says so.
         """

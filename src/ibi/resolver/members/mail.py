@@ -1,8 +1,8 @@
-"""Mail to administrators: registered, applied, moved, held, a new key (REG-01, threats T17 and T41).
+"""Mail to administrators: registered, applied, moved, held, a new key.
 
-One thread sends the mails over SMTP, so that no request waits for a mail server. Where the server cannot be
-reached, or asks to come again (4xx), a mail is tried again after growing pauses. Without a server, none are
-sent. A mail never contains a key.
+One thread sends the mails over SMTP, so that no request waits for a mail server. Where the server cannot be reached,
+or asks to come again (4xx), a mail is tried again after growing pauses. Without a server, none are sent. A mail never
+contains a key. See REG-01: registration; T17: replayed inclusions; T41: forged registrations.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class MailSender:
         return bool(self._server and self._sender)
 
     def registered(self, service_ibi: IBI, to: str) -> None:
-        """Tell an administrator that the Archive may switch itself on now (REG-01)."""
+        """Tell an administrator that the Archive may switch itself on now (REG-01: registration)."""
         self._post("registered", to, ibi=service_ibi)
 
     def applied(self, service_ibi: IBI, address: str, to: str) -> None:

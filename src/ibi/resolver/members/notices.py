@@ -1,4 +1,4 @@
-"""Notices of change from Archives: the cached answers about the changed items are dropped (note 46).
+"""Notices of change from Archives: the cached answers about the changed items are dropped (note 46: notices of change).
 
 A notice is a hint: then the Archive is asked what has changed (`resolver.cache.change_requests`), even if the notice
 came from elsewhere and nothing else is done for it. From then on, an Archive is asked first for the items that it has

@@ -1,9 +1,10 @@
-"""A registration mail (REG-01, R15 Example 7.1), alone or inside a whole message (RFC 5322).
+"""A registration mail (REG-01: registration; R15 Example 7.1), alone or inside a whole message (RFC 5322).
 
     archiveserviceibi = dpi.inpe.br/banon/1999/01.09.22.14
     registrationkey = 1234567890
 
-A mail proves nothing about its sender (threat T41), so a person decides whether to register the Archive.
+A mail proves nothing about its sender (T41: forged registrations), so a person decides whether to register the
+Archive.
 """
 
 from __future__ import annotations

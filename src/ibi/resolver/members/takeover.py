@@ -1,4 +1,4 @@
-"""The guard against takeovers: a stolen key alone does not move an Archive that is alive elsewhere (threat T17).
+"""The guard against takeovers: a stolen key alone does not move an Archive that is alive elsewhere.
 
     the new address is on the machine of the old one, or the request comes from there      moves
     the administrator has allowed it (`ibi resolver allow-move`)                            moves, once
@@ -12,6 +12,8 @@
 (`Registry.include`, `Registry.confirm_again`).
 
 An Archive repeats its inclusion request every minute, so an honest move needs one or two minutes, no person.
+
+See T17: replayed inclusions.
 """
 
 from __future__ import annotations
@@ -119,7 +121,7 @@ class TakeoverGuard:
         now, held = self._now(), known.move
         if held is not None and 0 <= now - held.reported_at < REPORT_SECONDS:
             if not same_address(held.address, move.address):
-                # Limited, because a thief could name another address with each request (threat T42).
+                # Limited, because a thief could name another address with each request (T42: missing evidence).
                 self._evidence.note("moved-address", **facts)
             return move
         _log.warning(

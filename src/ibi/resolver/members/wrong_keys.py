@@ -1,4 +1,4 @@
-"""Wrong keys, and other attempts that failed, counted in the shared store: by all nodes together (threat T16).
+"""Wrong keys, and other attempts that failed, counted in the shared store: by all nodes together (T16: guessed keys).
 
 The same as `http.limits.window`, which counts for the processes of one node.
 """

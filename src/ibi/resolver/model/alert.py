@@ -1,4 +1,4 @@
-"""Alerts: what a reader gets instead of a redirect (RES-13); as values, plain text and JSON.
+"""Alerts: what a reader gets instead of a redirect (RES-13: the fitting alert); as values, plain text and JSON.
 
 An alert says what was asked for, how many Archives were asked and how many answered, and what the reader can
 do. The HTML pages are made of the same values in `resolver.pages`.
@@ -48,7 +48,7 @@ INCOMPLETE_RETRY: Final = 30
 """Seconds after which a reader is asked to try again if an Archive was silent; equals `breaker.OPEN_SECONDS`."""
 
 BUSY_RETRY: Final = 5
-"""Seconds after which a reader is asked to try again if this resolver is overloaded (T37)."""
+"""Seconds after which a reader is asked to try again if this resolver is overloaded (T37: overload)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

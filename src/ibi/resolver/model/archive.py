@@ -35,9 +35,9 @@ class Archive:
     platform_version: str = ""
     admin_mail: str = ""
     confirmed: bool = True
-    """Whether it has confirmed at this address; until then it is probationary (threat T18)."""
+    """Whether it has confirmed at this address; until then it is probationary (T18: unconfirmed Archives)."""
     url_hosts: tuple[str, ...] = ()
-    """If not empty, its URLs may lead to these hosts only (note 4), in lower case."""
+    """If not empty, its URLs may lead to these hosts only (note 4: where a redirect may lead), in lower case."""
     included_at: float = 0.0
     """POSIX seconds: when it was included at this address; asking for inclusion again does not change it."""
     titles: ArchiveTitles = NO_TITLES
@@ -55,9 +55,9 @@ class Archive:
 
 @dataclass(frozen=True, slots=True)
 class AwayArchive:
-    """An Archive that is excluded and may be back; it stays the known holder of its originals (threat T04).
+    """An Archive that is excluded and may be back; it stays the known holder of its originals.
 
-    `back_at`: when it expects to be back, None if not known. Both in POSIX seconds.
+    `back_at`: when it expects to be back, None if not known. Both in POSIX seconds. See T04: a rogue first answer.
     """
 
     archive: Archive
@@ -71,7 +71,8 @@ class Members:
 
     regular: tuple[Archive, ...]
     probationary: tuple[Archive, ...]
-    """The Archives that have not confirmed yet: asked like the others, but not waited for (threat T18)."""
+    """The Archives that have not confirmed yet: asked like the others, but not waited for (T18: unconfirmed
+    Archives)."""
     by_service: dict[str, Archive]
     by_prefix: dict[str, tuple[Archive, ...]]
     version: str
@@ -106,7 +107,7 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """An Archive wants to answer at another address than the one where it confirmed (threat T17).
+    """An Archive wants to answer at another address than the one where it confirmed (T17: replayed inclusions).
 
     `reported_at`: when its administrator was last told; `silent_since`: when the old address missed the first of
     `checks` checks in a row, None while it answers. POSIX seconds.
@@ -228,8 +229,8 @@ NOT_KNOWN: Final = UrlList({})
 class ArchiveResponse(Struct, eq=False):
     """The response of one Archive in one round.
 
-    `answer`: its URL list, None where it gave none. `error`: why it gave none, or why its answer is not
-    believed (threat T08). `at`: time of the event loop, in seconds.
+    `answer`: its URL list, None where it gave none. `error`: why it gave none, or why its answer is not believed
+    (T08: false answers). `at`: time of the event loop, in seconds.
     """
 
     # A Struct, because a round may make thousands: one is made in 0.05 us, a frozen dataclass in 0.64.

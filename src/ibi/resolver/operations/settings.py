@@ -1,4 +1,4 @@
-"""Settings of a resolver that an administrator changes while it runs (note 7)."""
+"""Settings of a resolver that an administrator changes while it runs (note 7: the two policies)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The language of a page of a resolver, and how the links on it keep a language that was chosen.
 
-The query of a persistent URL belongs to the standard and to the item (URL-15): `?lang=` there would be another
-question, and would travel on to the item. So a page that answers a persistent URL is read in another language
-below a path of the resolver's own:
+The query of a persistent URL belongs to the standard and to the item (URL-15: foreign pairs go on): `?lang=` there
+would be another question, and would travel on to the item. So a page that answers a persistent URL is read in another
+language below a path of the resolver's own:
 
     /-/in/pt-BR/8JMKD3MGP8W/35MMLL8!+(en)?ibiurl.requireditemstatus=Original
     /-/in/pt-BR/-/explain/8JMKD3MGP8W/35MMLL8

@@ -1,4 +1,4 @@
-"""The form with which Archives apply for registration: /-/register (REG-01, threat T41).
+"""The form with which Archives apply for registration: /-/register (REG-01: registration; T41: forged registrations).
 
 GET    a form
 POST   service_ibi, address, mail, title, title_pt, name, hosts (application/x-www-form-urlencoded)
@@ -101,7 +101,7 @@ class RegistrationHandler:
     _mail: MailSender
     _site: Site
     # Every client may apply, and each application makes this resolver open a connection to an address of the
-    # applicant's choice: no more than a few at a time (T41).
+    # applicant's choice: no more than a few at a time (T41: forged registrations).
     _semaphore: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_CONCURRENT), init=False)
 
     async def answer(self, request: Request, body: bytes) -> Response:

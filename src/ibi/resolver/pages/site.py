@@ -150,7 +150,8 @@ class Site:
             "/-/programs": self._programs,
         }
         self.paths = frozenset({_HOME, "/sitemap.xml", *self._routes})
-        """Paths that by agreement are no persistent URLs (note 13), as is all below /-/ and /.well-known/."""
+        """Paths that by agreement are no persistent URLs (note 13: paths that are no persistent URLs), as is all
+        below /-/ and /.well-known/."""
 
     async def page(self, request: Request) -> Response:
         """Answer a path that the site owns."""
@@ -224,7 +225,7 @@ class Site:
         return self.alert(request, Alert(AlertKind.BAD_URL, url=path, problem=error, proposals=proposals))
 
     def resolution_alert(self, request: Request, alert: Alert, trace: Trace) -> Response:
-        """Answer with the alert of a resolution, and what each Archive answered (RES-13)."""
+        """Answer with the alert of a resolution, and what each Archive answered (RES-13: the fitting alert)."""
         return self.alert(request, with_responses(alert, Explanation(alert, trace)))
 
     def explanation(

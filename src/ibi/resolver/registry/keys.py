@@ -13,7 +13,8 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 STRONG_KEY_DIGITS: Final = 20
-"""Keys with fewer digits are valid (MSG-21), but a stolen database gives them away: accepted with a warning."""
+"""Keys with fewer digits are valid (MSG-21: the form of a key), but a stolen database gives them away: accepted with
+a warning."""
 
 CHALLENGE_SECONDS: Final = 600
 """How long a challenge is valid."""
@@ -50,7 +51,7 @@ def challenge_secret(key_hash: str) -> str:
 
 
 def new_challenge(secret: str, service_ibi: str, now: float) -> str:
-    """Make the text that an Archive has to answer with a proof before it gets a new key (note 34)."""
+    """Make the text that an Archive has to answer with a proof before it gets a new key (note 34: keys)."""
     # Signed instead of stored: a stranger who asks for challenges all day fills no table, and a challenge is void as
     # soon as the key, from which the secret is derived, has changed.
     text = f"{int(now) + CHALLENGE_SECONDS}-{secrets.token_hex(16)}"
@@ -73,8 +74,8 @@ def proof_of(challenge: str, address: str) -> str:
 
     `address` is that of the resolver, as the Archive knows it.
     """
-    # A hash, because every client can read /-/nonce. It includes the address: if a hostile resolver passes on
-    # a challenge from here, what the Archive then shows proves nothing at this resolver (threat T15).
+    # A hash, because every client can read /-/nonce. It includes the address: if a hostile resolver passes on a
+    # challenge from here, what the Archive then shows proves nothing at this resolver (T15: keys in logs).
     return sha256(f"{challenge} {address}".encode()).hexdigest()[:32]
 
 

@@ -1,4 +1,4 @@
-"""Mirrors the Archives of another resolver: fetches its list every five minutes and applies it here (note 44).
+"""Mirrors the Archives of another resolver: fetches its list every five minutes and applies it here (note 44: mirrors).
 
 Mirrored Archives have no key here, cannot switch themselves on or off here, and come and go with the list.
 """
@@ -29,7 +29,7 @@ FETCH_SECONDS: Final = 30.0
 """How long the fetching of a list may take."""
 
 GONE_SECONDS: Final = 30 * 86_400
-"""How long a mirrored Archive that has left the list is still known (threat T04)."""
+"""How long a mirrored Archive that has left the list is still known (T04: a rogue first answer)."""
 
 REFRESH_SECONDS: Final = 300.0
 """Seconds between two fetches of the list that is mirrored."""
@@ -80,9 +80,9 @@ class MirroredArchives(RegistryDatabase):
     def mirror(self, source: str, listed: Sequence[ListedArchive], issued: str) -> MirrorChanges:
         """Include exactly these Archives of one resolver, in one transaction; exclude its others.
 
-        Archives that are registered or have applied here, or came first with the list of another resolver,
-        stay as they are. Archives that left the list GONE_SECONDS ago are removed. Until then they stay the
-        known holders of their originals, because an Archive that restarts leaves the list, too (threat T04).
+        Archives that are registered or have applied here, or came first with the list of another resolver, stay as
+        they are. Archives that left the list GONE_SECONDS ago are removed. Until then they stay the known holders of
+        their originals, because an Archive that restarts leaves the list, too (T04: a rogue first answer).
         """
         now, own = self._clock(), archives.c.mirrored_from == source
         gone_at = moment_text(now - GONE_SECONDS)

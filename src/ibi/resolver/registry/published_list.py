@@ -1,4 +1,4 @@
-"""The list of a resolver's Archives that other resolvers may mirror: GET /-/registry, signed (note 44).
+"""The list of a resolver's Archives that other resolvers may mirror: GET /-/registry, signed (note 44: mirrors).
 
     {"registry": {…}, "signature": "…"}
 

@@ -1,15 +1,14 @@
-"""The registry: which Archives are registered, and which of them are included (REG-01 to REG-03, MSG-21).
+"""The registry: which Archives are registered, and which of them are included.
 
 Registered means that the Archive and its key are known here; included means that it has switched itself on and is
-asked for every item (REG-02, REG-03). Several processes may use one registry: what one of them writes, the
-others read with their next look-up. `Registrations` has the changes that administrators make; `Registry` adds
-those that Archives make themselves.
+asked for every item. Several processes may use one registry: what one of them writes, the others read with their next
+look-up. `Registry` has the changes that Archives make themselves. It inherits from `Registrations` those that
+administrators make, and from `MirroredArchives` those that follow another registry. See REG-01: registration; REG-02:
+only registered Archives; REG-03: switching on and off.
 """
 
 from __future__ import annotations
 
-import hmac
-import re
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
@@ -18,230 +17,25 @@ from pathlib import Path
 from sqlite3 import Error as SQLiteError
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import bindparam, case, delete, func, insert, select, update
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy import bindparam, case, delete, insert, select, update
+from sqlalchemy.exc import SQLAlchemyError
 
-from ibi.errors import NotHeld, ParseError, SetupError
-from ibi.protocol.messages import NO_TITLES, is_key
+from ibi.errors import SetupError
+from ibi.protocol.messages import NO_TITLES
 from ibi.protocol.vocabulary import NEVER
 from ibi.resolver.model.archive import Archive, AwayArchive, Move, away_archive, included_archive, moment_text
-from ibi.resolver.registry.database import RegistryDatabase, archives, moves, of_archive
-from ibi.resolver.registry.keys import challenge_secret, decoy_hash, hash_key, matches_hash, strong_key
+from ibi.resolver.registry.database import archives, moves, of_archive
 from ibi.resolver.registry.mirror import MirroredArchives
+from ibi.resolver.registry.registrations import Registrations, delete_move, title_columns, unrecorded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
-    from sqlalchemy import Connection, Delete, Engine, Update
+    from sqlalchemy import Connection, Engine
 
     from ibi.identifier.forms import IBI
     from ibi.protocol.messages import ArchiveTitles, InclusionRequest
     from ibi.runtime.shared.store import SharedStore
-
-
-MOST_APPLICATIONS: Final = 200
-"""Applications that wait at once; further ones are refused (docs/reference/threats.md)."""
-
-_HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\]")
-_UNKNOWN = "{ibi} is not registered here"
-_NOT_APPLIED = "{ibi} has not applied for registration"
-
-
-def _unrecorded() -> None:
-    """Record nothing: the default of `record`."""
-
-
-class Registrations(RegistryDatabase):
-    """The changes that administrators make, on the command line, on pages and over the JSON interface.
-
-    `record` is called inside the transaction of a change: if it raises, nothing is changed.
-    """
-
-    def register(
-        self,
-        service_ibi: IBI,
-        key: str | None = None,
-        url_hosts: Iterable[str] = (),
-        contact: str = "",
-        contact_name: str = "",
-        record: Callable[[], None] = _unrecorded,
-        *,
-        titles: ArchiveTitles = NO_TITLES,
-    ) -> str:
-        """Register an Archive and return its key, a strong new one if none is given (REG-01, MSG-21).
-
-        `contact` and `contact_name` are the mail address and the name of its administrator, `titles` are what readers
-        call the Archive. Registering again with the same key changes the hosts, and the administrator and the titles
-        if they are given, without calling `record`. The
-        row of an Archive that has applied, or is mirrored, is replaced. Raises ParseError for a text that is
-        no key or no host, SetupError if the Archive is registered with another key.
-        """
-        if key is not None and not is_key(key):
-            problem = "a key is ten or more digits, perhaps a hyphen and ten or more digits again"
-            raise ParseError("registration key", "", problem)
-        hosts, chosen = _hosts(url_hosts), key or strong_key()
-        names = {"contact": contact, "contact_name": contact_name} | _title_columns(titles)
-        row = self._row(service_ibi, chosen, hosts) | names
-        applied = (archives.c.service_ibi == service_ibi.canonical) & (archives.c.state != "registered")
-        try:
-            with self._transaction() as connection:
-                connection.execute(delete(archives).where(applied))
-                connection.execute(insert(archives).values(row))
-                record()
-        except IntegrityError:
-            if key is None or not self.check_key(service_ibi, key):
-                problem = "{ibi} is registered already; unregister it first to give it another key"
-                raise SetupError(problem, ibi=service_ibi) from None
-            given = {name: value for name, value in names.items() if value}
-            self._update(service_ibi, None, url_hosts=hosts, **given)
-        return chosen
-
-    def unregister(self, service_ibi: IBI, record: Callable[[], None] = _unrecorded) -> None:
-        """Forget an Archive, included or not. Raises NotHeld if it is not registered."""
-        if not self._decided(
-            delete(archives).where(of_archive(service_ibi)), record, _delete_move(service_ibi)
-        ):
-            raise NotHeld(_UNKNOWN, ibi=service_ibi)
-
-    # Applications
-
-    def apply(
-        self,
-        service_ibi: IBI,
-        address: str,
-        contact: str,
-        contact_name: str = "",
-        url_hosts: Iterable[str] = (),
-        record: Callable[[], None] = _unrecorded,
-        *,
-        titles: ArchiveTitles = NO_TITLES,
-    ) -> str | None:
-        """Store an application until it is decided; return the key that is valid once it is approved.
-
-        The Archive must have confirmed at `address` just now. Returns None, and stores nothing, if the
-        Archive is known already, or if too many applications wait. Raises ParseError for a text that is no
-        host.
-        """
-        chosen = strong_key()
-        row = self._row(service_ibi, chosen, _hosts(url_hosts)) | {
-            "state": "applied",
-            "contact": contact,
-            "contact_name": contact_name,
-            **_title_columns(titles),
-            "address": address,
-            "confirmed_address": address,
-            "confirmed_at": self._now(),
-        }
-        waiting = select(func.count()).select_from(archives).where(archives.c.state == "applied")
-        try:
-            with self._transaction() as connection:
-                # Each application takes 19 MiB to hash its key, and a person to read it (docs/reference/threats.md).
-                if (connection.execute(waiting).scalar() or 0) >= MOST_APPLICATIONS:
-                    return None
-                connection.execute(insert(archives).values(row))
-                record()
-        except IntegrityError:
-            return None
-        return chosen
-
-    def approve(self, service_ibi: IBI, record: Callable[[], None] = _unrecorded) -> None:
-        """Register an Archive that has applied; its next request is accepted. Raises SetupError if it has not."""
-        applied = update(archives).where(of_archive(service_ibi, "applied"))
-        if not self._decided(applied.values(state="registered", registered_at=self._now()), record):
-            raise SetupError(_NOT_APPLIED, ibi=service_ibi)
-
-    def refuse(self, service_ibi: IBI, record: Callable[[], None] = _unrecorded) -> None:
-        """Forget an application. Raises SetupError if there is none."""
-        applied = delete(archives).where(of_archive(service_ibi, "applied"))
-        if not self._decided(applied, record, _delete_move(service_ibi)):
-            raise SetupError(_NOT_APPLIED, ibi=service_ibi)
-
-    # Keys and moves
-
-    def check_key(self, service_ibi: IBI, key: str) -> bool:
-        """Whether the Archive is registered with this key (REG-05); slow on purpose."""
-        key_hash = self._key_hash(service_ibi)
-        # An unknown Archive costs one hash, too, so that the time of the answer shows no registrations (T16).
-        return matches_hash(key_hash or decoy_hash(), key) and key_hash is not None
-
-    def rotate(
-        self, service_ibi: IBI, secret: str | None = None, record: Callable[[], None] = _unrecorded
-    ) -> str:
-        """Give an Archive a strong new key and return it; the old one is void. The Archive stays included.
-
-        A change of its membership that was requested with the old key and is still under way fails.
-
-        With `secret`, only if the key is still the one that this challenge secret was derived from. Raises SetupError
-        otherwise, and for an Archive that is not registered.
-        """
-        key_hash, chosen = self._key_hash(service_ibi), strong_key()
-        if key_hash is None or (
-            secret is not None and not hmac.compare_digest(challenge_secret(key_hash), secret)
-        ):
-            raise SetupError(_UNKNOWN, ibi=service_ibi)
-        # The old hash is a condition: of two calls at a time, one gets a valid key, the other an error.
-        mine = (archives.c.service_ibi == service_ibi.canonical) & (archives.c.key_hash == key_hash)
-        values = {"key_hash": hash_key(chosen), "change": archives.c.change + 1}
-        if not self._decided(update(archives).where(mine).values(values), record):
-            raise SetupError("another new key was given to this Archive at the same time")
-        return chosen
-
-    def challenge_secret(self, service_ibi: IBI) -> str:
-        """Derive the secret of an Archive's challenges from its key; for an unknown Archive, from a decoy."""
-        return challenge_secret(self._key_hash(service_ibi) or decoy_hash())
-
-    def allow_move(self, service_ibi: IBI, record: Callable[[], None] = _unrecorded) -> None:
-        """Let an Archive move once, even if its old address answers. Raises NotHeld if unregistered."""
-        if not self._decided(
-            update(archives).where(of_archive(service_ibi)).values(move_allowed=True), record
-        ):
-            raise NotHeld(_UNKNOWN, ibi=service_ibi)
-
-    def _key_hash(self, service_ibi: IBI) -> str | None:
-        rows = self._read(select(archives.c.key_hash).where(of_archive(service_ibi)))
-        return rows[0]["key_hash"] if rows else None
-
-    def _row(self, service_ibi: IBI, key: str, hosts: str) -> dict[str, object]:
-        return {
-            "service_ibi": service_ibi.canonical,
-            "spelling": str(service_ibi),
-            "key_hash": hash_key(key),
-            "url_hosts": hosts,
-            "registered_at": self._now(),
-        }
-
-    def _decided(
-        self, decision: Update | Delete, record: Callable[[], None], *further: Update | Delete
-    ) -> bool:
-        """Run `decision` on the row of an Archive, then `further`, and `record`; False if there is no row."""
-        with self._transaction() as connection:
-            changed = connection.execute(decision).rowcount == 1
-            if changed:
-                for statement in further:
-                    connection.execute(statement)
-                # Last: only the commit follows the record.
-                record()
-        return changed
-
-
-def _title_columns(titles: ArchiveTitles) -> dict[str, str]:
-    return {"title": titles.usual, "title_pt": titles.portuguese}
-
-
-def _delete_move(service_ibi: IBI) -> Delete:
-    """Return the statement that deletes the held move of an Archive."""
-    return delete(moves).where(moves.c.service_ibi == service_ibi.canonical)
-
-
-def _hosts(texts: Iterable[str]) -> str:
-    """Write hosts as the database has them. Raises ParseError for a text that is no host."""
-    hosts = set()
-    for text in texts:
-        host = text.lower()
-        if not (host.isascii() and _HOST.fullmatch(host)):
-            raise ParseError("host", text, "this is not the name or the address of a host")
-        hosts.add(host)
-    return " ".join(sorted(hosts))
 
 
 _INCLUDED = select(archives).where(archives.c.included).order_by(archives.c.service_ibi)
@@ -258,7 +52,8 @@ MIGRATIONS: Final = Path(__file__).parent / "migrations"
 
 
 REPORT_SECONDS: Final = 3600.0
-"""Seconds until a held move that is still asked for is reported again, whatever addresses are named (T17, T42).
+"""Seconds until a held move that is still asked for is reported again, whatever addresses are named (T17: replayed
+inclusions; T42: missing evidence).
 
 A move that is not asked for again within this time is forgotten as soon as the Archive confirms where it is."""
 
@@ -293,8 +88,8 @@ class Registry(Registrations, MirroredArchives):
 
         0 if the Archive is not registered (any more), has another key, or if the last change is not `after`.
         """
-        # An inclusion waits up to five seconds for the confirmation. An exclusion may come in meanwhile, and
-        # an old request may be replayed: a change that ends late must not overwrite a later one (T17).
+        # An inclusion waits up to five seconds for the confirmation. An exclusion may come in meanwhile, and an old
+        # request may be replayed: a change that ends late must not overwrite a later one (T17: replayed inclusions).
         still = mine = archives.c.service_ibi == service_ibi.canonical
         if key_hash is not None:
             still &= archives.c.key_hash == key_hash
@@ -313,13 +108,14 @@ class Registry(Registrations, MirroredArchives):
         confirmed: bool,
         source: str = "",
         titles: ArchiveTitles = NO_TITLES,
-        record: Callable[[], None] = _unrecorded,
+        record: Callable[[], None] = unrecorded,
     ) -> bool:
-        """Enter an Archive into the set that is asked, or renew its entry (REG-05, REG-08).
+        """Enter an Archive into the set that is asked, or renew its entry.
 
         `source` is the address that the request came from; `titles`: what readers call the Archive, if it says so.
-        This also carries out a held move to the address of the request. `record` writes the evidence before
-        the commit. Returns False, and does nothing, if a later change was opened or the Archive unregistered.
+        This also carries out a held move to the address of the request. `record` writes the evidence before the
+        commit. Returns False, and does nothing, if a later change was opened or the Archive unregistered. See REG-05:
+        what inclusion needs; REG-08: repeating is harmless.
         """
         current = of_archive(request.service_ibi) & (archives.c.change == change)
         now, moment = self._now(), self._clock()
@@ -332,7 +128,7 @@ class Registry(Registrations, MirroredArchives):
             values: dict[str, object] = {name: getattr(request, name) for name in names} | {
                 "included": True,
                 "confirmed": confirmed,
-                **(_title_columns(titles) if any(titles) else {}),
+                **(title_columns(titles) if any(titles) else {}),
                 "changed_at": now,
                 "heard_at": now,
                 "source": source,
@@ -344,7 +140,7 @@ class Registry(Registrations, MirroredArchives):
             if confirmed:
                 values |= {"confirmed_address": request.address, "confirmed_at": now}
             connection.execute(update(archives).where(current).values(values))
-            connection.execute(_delete_move(request.service_ibi).where(moves.c.address == request.address))
+            connection.execute(delete_move(request.service_ibi).where(moves.c.address == request.address))
             if confirmed:
                 self._end_silence(connection, request.service_ibi)
             record()
@@ -356,14 +152,14 @@ class Registry(Registrations, MirroredArchives):
         change: int,
         source: str = "",
         end: str = "",
-        record: Callable[[], None] = _unrecorded,
+        record: Callable[[], None] = unrecorded,
     ) -> bool:
-        """Withdraw an Archive from the set that is asked; it stays registered (REG-02, REG-07).
+        """Withdraw an Archive from the set that is asked; it stays registered.
 
-        `end`: when the Archive expects to be back, as its request says; the exclusion ends only with a new
-        inclusion. The Archive stays the known holder of its originals, unless it goes for good. `record` writes
-        the evidence before the commit. Returns False, and does nothing, if a later change was opened meanwhile
-        or the Archive was unregistered.
+        `end`: when the Archive expects to be back, as its request says; the exclusion ends only with a new inclusion.
+        The Archive stays the known holder of its originals, unless it goes for good. `record` writes the evidence
+        before the commit. Returns False, and does nothing, if a later change was opened meanwhile or the Archive was
+        unregistered. See REG-02: only registered Archives; REG-07: exclusion.
         """
         now = self._now()
         back_at = datetime.fromisoformat(end).timestamp() if end not in {"", NEVER} else None
@@ -406,7 +202,7 @@ class Registry(Registrations, MirroredArchives):
     def _end_silence(self, connection: Connection, service_ibi: IBI) -> None:
         """Let the checks of a held move begin anew; forget a move that is no longer asked for."""
         connection.execute(
-            _delete_move(service_ibi).where(moves.c.reported_at <= self._clock() - REPORT_SECONDS)
+            delete_move(service_ibi).where(moves.c.reported_at <= self._clock() - REPORT_SECONDS)
         )
         mine = moves.c.service_ibi == service_ibi.canonical
         connection.execute(update(moves).where(mine).values(silent_since=None, checks=0))

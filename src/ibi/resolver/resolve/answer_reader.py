@@ -1,7 +1,7 @@
-"""Reads the answers of Archives, long ones one after the other; decides for how long an answer is cached (T10).
+"""Reads the answers of Archives, long ones one after the other; decides for how long an answer is cached.
 
-A list may have some thousand pairs. To read it takes some milliseconds, and then it occupies a megabyte. So
-only some long answers may wait or be in use; others are not read, through no fault of the Archive.
+A list may have some thousand pairs. To read it takes some milliseconds, and then it occupies a megabyte. So only some
+long answers may wait or be in use; others are not read, through no fault of the Archive. See T10: slow or huge answers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MUCH = 64 * 1024  # a list that takes more bytes in memory counts towards MOST_
 
 
 def body_of(reply: Reply) -> bytes:
-    """Return the body of a reply, if the reply is an answer: status 200 and text/plain (MSG-10).
+    """Return the body of a reply, if the reply is an answer: status 200 and text/plain (MSG-10: a plain pair list).
 
     Raises PeerBusy if the Archive asks for a pause, QueryRefused if it refuses this query, or PeerGarbled.
     """
@@ -70,7 +70,7 @@ def asks_for_pause(seconds: int) -> PeerBusy:
 
 
 def failure_of(error: PeerError | ParseError) -> IbiError:
-    """Return why a reply is no answer; a ParseError is replaced, since it holds the whole reply (T10)."""
+    """Return why a reply is no answer; a ParseError is replaced, since it holds the whole reply (T10: slow answers)."""
     if isinstance(error, TextTooLong):
         return QueryRefused(error.problem, **error.details)
     if isinstance(error, ParseError):
@@ -80,7 +80,7 @@ def failure_of(error: PeerError | ParseError) -> IbiError:
 
 
 def lifetime(reply: Reply, answer: UrlList) -> int:
-    """Return the seconds for which an answer may be reused (note 1).
+    """Return the seconds for which an answer may be reused (note 1: reuse of answers).
 
     0 unless the answer has both max-age and the pair `ACKNOWLEDGMENT_BATCH`.
     """

@@ -1,4 +1,4 @@
-"""The circuit breakers: an Archive that fails is not asked for a while (threat T10); pure.
+"""The circuit breakers: an Archive that fails is not asked for a while (T10: slow or huge answers); pure.
 
 The states of an Archive (in the README of this folder: how each is stored):
 
@@ -10,14 +10,14 @@ The states of an Archive (in the README of this folder: how each is stored):
 "Suspended" means open, half open or paused. A suspended Archive may hold the item all the same, so readers get
 "incomplete" (503), not "not found" (404).
 
-A reader's query must not be able to open a circuit by its content: a few odd URLs could then cut all readers off
-from an Archive. Only failed connections cannot be provoked in this way: five in a row open the circuit at once.
-After five failures of any kind, after a request for a pause, and after an answer that is not believed (T08), the
+A reader's query must not be able to open a circuit by its content: a few odd URLs could then cut all readers off from
+an Archive. Only failed connections cannot be provoked in this way: five in a row open the circuit at once. After five
+failures of any kind, after a request for a pause, and after an answer that is not believed (T08: false answers), the
 resolver sends a query of its own, a probe (`probes`), and the result of the probe decides.
 
-`WrongArchive` means that a probe has proved that another Archive answers at the address, or that the Archive
-answers about other items than those it is asked for. Nothing from this address would be believed. So this Archive
-does not keep readers from a 404 (T08), and only an answer to a probe closes its circuit.
+`WrongArchive` means that a probe has proved that another Archive answers at the address, or that the Archive answers
+about other items than those it is asked for. Nothing from this address would be believed. So this Archive does not
+keep readers from a 404 (T08: false answers), and only an answer to a probe closes its circuit.
 
 If more than half of all Archives are suspended, the fault is probably on our side, such as a network line that was
 down for a minute. Each open circuit may then be probed every second, so that it closes soon after the line is back. As
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ibi.errors import IbiError
 
 FAILURES: Final = 5
-"""Failures in a row that bring a probe; so many failed connections among them open the circuit (T10)."""
+"""Failures in a row that bring a probe; so many failed connections among them open the circuit (T10: slow answers)."""
 
 OPEN_SECONDS: Final = 30.0
 """Seconds for which a circuit stays open first; the n-th time in a row, it is n times as long."""
@@ -50,7 +50,7 @@ PROBE_WAIT: Final = 30.0
 """Seconds after which a probe without a result counts as lost, and the next caller sends another one."""
 
 CHECK_EVERY: Final = 30.0
-"""Seconds between two probes of an Archive that acknowledges slowly, or is not believed (T08)."""
+"""Seconds between two probes of an Archive that acknowledges slowly, or is not believed (T08: false answers)."""
 
 SOON: Final = 1.0
 """Seconds after which an open circuit may be probed again while more than half of all Archives are suspended."""

@@ -1,4 +1,4 @@
-"""Collapsed forwarding (singleflight): equal queries to an Archive share one answer (note 1, threats T20, T29).
+"""Collapsed forwarding (singleflight): equal queries to an Archive share one answer.
 
 If many readers click on one item at once, its Archives are asked once, and not once for each reader. A batch *joins*
 a query when it takes the response to that query instead of sending one of its own. `Queries` calls, in this order:
@@ -21,6 +21,8 @@ When a batch joins nothing:
     without `share`        The original is required, or the policy is strict.
     too late               The query in flight has less than half of the time left that a new query would get.
     outdated               An answer of this Archive was forgotten since that query was sent, because a notice came.
+
+See note 1: reuse of answers; T20: answers for one reader; T29: costly requests.
 """
 
 from __future__ import annotations
@@ -42,10 +44,12 @@ if TYPE_CHECKING:
     from ibi.resolver.resolve.batch import Query, QueryBatch
 
 LONGEST_HEARD: Final = 3.0
-"""Seconds for which an Archive's "nothing known" is given to other readers, while the question is under way (T29)."""
+"""Seconds for which an Archive's "nothing known" is given to other readers, while the question is under way (T29:
+costly requests)."""
 
 NOT_SHARED: Final = 60.0
-"""Seconds for which other readers join no query to an Archive, after it answered this question for one reader (T20)."""
+"""Seconds for which other readers join no query to an Archive, after it answered this question for one reader (T20:
+answers for one reader)."""
 
 MOST_NOT_SHARED: Final = 10_000
 """Pairs of Archive and question that are not joined because of that; one more drops the oldest."""
@@ -100,10 +104,10 @@ class Collapsing:
         The question of the batch must be under way.
         """
         question = self.under_way[batch.question]
+        if question.queries is None:  # there is only one reader
+            (only,) = question.readers.values()
+            return only.queries
         own = question.readers.get(batch.text)
-        if question.queries is None:
-            (own,) = question.readers.values()
-            return own.queries
         return question.queries if own is None else {**question.queries, **own.queries}
 
     def covers(self, archives: Sequence[Archive], batch: QueryBatch) -> bool:
@@ -113,9 +117,9 @@ class Collapsing:
         joined, now, joinable = 0, batch.deadline.now(), self.joinable(batch)
         for archive in archives:
             query = joinable.get(archive.service)
-            # An answer that may be reused is in the cache by now.
+            # An answer that may be reused is in the cache by now, and need not be joined.
             joined += query is not None and (query.is_cached or self._may_join(archive, batch, query, now))
-        # So few may be asked without admission by the fair queue; and most of the queries must be joined.
+        # As many as the likely holders may be asked without the fair queue; and most of the queries must be joined.
         left = len(archives) - joined
         return left <= MOST_LIKELY and left < joined
 
@@ -157,7 +161,7 @@ class Collapsing:
             self._reusable[service] = query.is_cached or self._reusable.get(service, False)
         if not batch.share:
             return
-        if not batch.in_flight and batch.is_under_way:
+        if not batch.in_flight and batch.is_under_way:  # this was the last query of its batch
             batch.is_under_way = False
             question = self.under_way[batch.question]
             reader = question.readers[batch.text]
@@ -188,10 +192,10 @@ class Collapsing:
             batch.ask_again is None or not self._is_believed_for_all(service, batch.question, now)
         ):
             return False
-        if query.shareable_at is None:
+        if query.shareable_at is None:  # it is in flight
             mine, its = batch.deadline, query.batch.deadline
             in_time = its.end <= mine.end + _MOMENT and its.lasts(mine.seconds / 2)
-        else:
+        else:  # its answer has come; "nothing known" is given to other readers for a moment
             in_time = not query.is_cached and now <= query.shareable_at + LONGEST_HEARD
         return in_time and (snapshot == batch.snapshot or self._cache.unchanged(service, snapshot))
 

@@ -1,8 +1,9 @@
-"""Searches in the background for the holder of an original, after a reader was led to a copy (RES-05, T04).
+"""Searches in the background for the holder of an original, after a reader was led to a copy.
 
 Without this search, the next readers would get the same copy: its Archive answered first, so it becomes the likely
 holder, and only likely holders are asked at first. The same holds where the known holder has handed the original over
-and keeps a copy: it says "Copy", and is preferred until another Archive is heard that claims the original.
+and keeps a copy: it says "Copy", and is preferred until another Archive is heard that claims the original. See
+RES-05: the first answer decides; T04: a rogue first answer.
 """
 
 from __future__ import annotations

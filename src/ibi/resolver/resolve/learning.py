@@ -1,7 +1,8 @@
 """Learns from resolutions which Archives hold an item, and which one showed its original first.
 
 If it is lost or wrong, no redirect becomes wrong: it only decides which Archives are asked first, and which of two
-right answers is preferred (ARC-12). `resolver/cache/README.md` says what else readers notice.
+right answers is preferred (ARC-12: Archives know where items are). `resolver/cache/README.md` says what else readers
+notice.
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ class Knowledge:
         named = answer.forms
         names = {query.ibi.canonical, *(named.canonicals if named else ())}
         forms = named or _forms(query.ibi) if shows_original else None
-        # The holder is stored only if the evidence has it; if not, the next answer counts as the first (T42).
+        # The holder is stored only if the evidence has it; if not, the next answer counts as the first (T42: missing
+        # evidence).
         is_first = forms is not None and hint.original is None and self.evidence.original(forms, service)
         if (hint.likely, hint.early) != (service, early) or is_first:
             self.hints.remember(names, likely=service, original=service if is_first else None, early=early)
@@ -88,7 +90,8 @@ class Knowledge:
             return
         if self.evidence.migrated(forms, hint.original, service):
             # An Archive may give the item a further name that belongs to another item, to become the holder of that
-            # one, too (threat T08). So a name is left as it is if a third Archive is known as the holder of its item.
+            # one, too (T08: false answers). So a name is left as it is if a third Archive is known as the holder of
+            # its item.
             own = {None, hint.original}
             moved = [name for name in names if self.hints.of(name).original in own]
             self.hints.moved(moved, service)
@@ -164,8 +167,8 @@ class Knowledge:
         recorded = self.evidence.deleted(forms, archive)
         if not remembers:
             return
-        # An Archive that is not the known holder must not become the holder by reporting a removal (threat
-        # T04). So its report is stored for this Archive alone, and only if the evidence has it, because the
+        # An Archive that is not the known holder must not become the holder by reporting a removal (T04: a rogue
+        # first answer). So its report is stored for this Archive alone, and only if the evidence has it, because the
         # evidence is limited per day: an Archive could report items without end.
         if recorded:
             self.hints.say_removed(forms.canonicals, service)
@@ -212,15 +215,16 @@ def _disputed(query: UrlRequest, responses: Sequence[ArchiveResponse]) -> set[st
         for each in responses
         if each.counts and each.answer is not None and each.answer.state is ItemState.ORIGINAL
     ]
-    # With one claim, the dispute is about another item, such as the last edition. A name that only one
-    # claimant gives may be another item's: a false claim could bring that item into dispute (T08).
+    # With one claim, the dispute is about another item, such as the last edition. A name that only one claimant gives
+    # may be another item's: a false claim could bring that item into dispute (T08: false answers).
     return set.intersection(*claims) if len(claims) > 1 else set()
 
 
 def _gave_up(former: str, responses: Sequence[ArchiveResponse], members: Members) -> bool:
-    """Whether the former holder of an original reports that it does not hold it now, or is gone (threat T04).
+    """Whether the former holder of an original reports that it does not hold it now, or is gone.
 
-    Silence and "nothing known" do not count: the former holder may be busy, or restored from an old backup.
+    Silence and "nothing known" do not count: the former holder may be busy, or restored from an old backup. See T04:
+    a rogue first answer.
     """
     if former not in members.by_service and former not in members.away:
         return True

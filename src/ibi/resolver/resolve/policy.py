@@ -14,7 +14,7 @@ holders are asked first, and all others if none of the likely holders' answers s
     3. an Archive whose service has the prefix of the item (GEN-05: a prefix is no location, but may be a hint)
 
 All likely holders are asked at the same moment. If no holder of the original is known (a new item, or a disputed
-one), the answer of the third kind is awaited for `grace_seconds` after a faster one (threat T04).
+one), the answer of the third kind is awaited for `grace_seconds` after a faster one (T04: a rogue first answer).
 
 All Archives are asked at once if none is likely, if the original is required, and in the strict policy.
 """
@@ -147,25 +147,29 @@ class Policy:
         `homes`: where no holder of the original is known, the Archives whose service has the prefix of the
         item; if there is one only, it stands before the other likely holders.
         """
-        # Where the original is required, every answer counts (RES-08); the standard asks all at once (RES-04).
+        # Where the original is required, every answer counts (RES-08: the original is required); the standard asks
+        # all at once (RES-04: all are asked at once).
         if self.strict or original_required:
             return Plan(members.regular)
-        known, home = members.by_service, homes[0] if len(homes) == 1 else None
-        likely = tuple([known[service] for service in dict.fromkeys(hinted) if service in known])
+        included, home = members.by_service, homes[0] if len(homes) == 1 else None
+        # First the hints.
+        likely = tuple([included[service] for service in dict.fromkeys(hinted) if service in included])
         if likely:
             return Plan(likely if home is None or home in likely else (home, *likely), "hint")
+        # Then the filters, if there are any.
         if may_hold is not None:
             published = may_hold(request.ibi.canonical)
-            likely = tuple([known[service] for service in published if service in known])
+            likely = tuple([included[service] for service in published if service in included])
             if 0 < len(likely) <= MOST_LIKELY:
                 return Plan(likely if home is None or home in likely else (home, *likely), "filter")
+        # Then the prefix of the item.
         likely = tuple(homes) or members.by_prefix.get(request.ibi.prefix.lower(), ())
         if 0 < len(likely) <= MOST_LIKELY:
             return Plan(likely, "prefix")
         return Plan(members.regular)
 
     def disbelief(self, archive: Archive, request: UrlRequest, answer: UrlList) -> IbiError | None:
-        """Return why a non-empty answer is not believed, None if it is believed (threat T08)."""
+        """Return why a non-empty answer is not believed, None if it is believed (T08: false answers)."""
         if self.strict:
             return None
         if not answer.is_of(archive.service_ibi):
@@ -183,7 +187,8 @@ class Policy:
         if where is None:
             return False
         host, port = where
-        # A redirect to this resolver itself would loop: a browser follows some twenty of them (threat T13).
+        # A redirect to this resolver itself would loop: a browser follows some twenty of them (T13: unsafe
+        # redirects).
         mine = port in self._own_ports and (host in self._own_hosts or is_numeric(host))
         if mine and (one_spelling(host), port) in self._own:
             return False

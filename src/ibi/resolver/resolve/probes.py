@@ -1,4 +1,4 @@
-"""Probes: queries of the resolver's own, which find out whether an Archive answers at all (threat T10).
+"""Probes: queries of the resolver's own, which find out whether an Archive answers at all (T10: slow or huge answers).
 
 A probe asks for the item of the Archive's own service. If an answer of the Archive was not believed, a second
 query asks for an item that no Archive has. No reader can influence a probe, so its result tells of the

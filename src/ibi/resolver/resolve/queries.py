@@ -1,13 +1,18 @@
 """Gets the response of each Archive of a batch: from the cache, a query in flight, the circuit breaker, or the Archive.
 
-    `Queries.send`   sends a query to each Archive of a batch, unless `_answered` finds one of the three others
-    `_received`      is called by the HTTP client with the answer or the error of a query
-    `_succeed`       puts an answer into the cache, if its Archive allows that
-    `_fail`          counts an error for the circuit breaker, and sends a probe if one is due
-    `_deliver`       passes the response to the round, and to all batches that have joined the query
+A query to an Archive passes through these methods of `Queries`, in this order:
+
+    `send`        for each Archive of a batch: calls `_next_step`, and makes a `Query` if one must be sent
+    `_next_step`  takes the response from the cache, from a query in flight or from the circuit breaker, if it can
+    `_start`      counts the queries as in flight, lets others join them, gives them to the pacer if `paced`
+    `_send`       sends them (`Client.ask`); it does not wait for answers
+    `_received`   is called by the HTTP client with the answer or the error of a query
+    `_succeed`    puts an answer into the cache, if its Archive allows that
+    `_fail`       counts an error for the circuit breaker, and sends a probe if one is due
+    `_deliver`    passes the response to the round, and to all batches that have joined the query
 
 An Archive must not learn what the reader prefers or requires: a `UrlRequest` has no field for the reader's language,
-nor for a required state (RES-02, RES-03).
+nor for a required state (RES-02: facts of a request; RES-03: Archives learn no preference).
 """
 
 from __future__ import annotations
@@ -165,17 +170,19 @@ class Queries:
     def send(self, archives: Iterable[Archive], batch: QueryBatch) -> None:
         """Send a batch to these Archives and return at once; each response is delivered, now or later.
 
-        No query is cancelled when its round has ended: an Archive could conclude from that how its answer was
-        used (RES-03).
+        No query is cancelled when its round has ended: an Archive could conclude from that how its answer was used
+        (RES-03: Archives learn no preference).
         """
         outgoing: list[Query] = []
         joinable: dict[str, Query] | None = None
         if batch.share and batch.question in self._collapsing.under_way:
             joinable = self._collapsing.joinable(batch)
-        all_closed, queried = not self._breaker.circuits, self._queried
-        plain = joinable is None and all_closed and not batch.use_cache and batch.deadline.seconds > 0
+        # Mostly, none of the reasons of `_next_step` can apply to any Archive, so that it need not be called for each.
+        no_open_circuit, in_time = not self._breaker.circuits, batch.deadline.seconds > 0
+        plain = joinable is None and no_open_circuit and in_time and not batch.use_cache
+        queried = self._queried
         for archive in archives:
-            next_step = "ask" if plain else self._answered(archive, batch, joinable)
+            next_step = "ask" if plain else self._next_step(archive, batch, joinable)
             if next_step == "nothing":
                 continue
             known = queried.get(archive.service)
@@ -186,16 +193,19 @@ class Queries:
             batch.sent = Moment(self._cache.boot(), self._cache.now())
             self._start(batch, outgoing)
 
-    def _answered(
+    def _next_step(
         self, archive: Archive, batch: QueryBatch, joinable: dict[str, Query] | None
     ) -> Literal["nothing", "ask", "renew"]:
-        """Return what is to be sent: nothing, if the cache, a query in flight or the breaker responds; or a query.
+        """Return what the caller is to send to an Archive of a batch; `joinable`: queries in flight, by Archive.
 
-        "renew": there is a cached answer, which may be used once the lease of the Archive is renewed.
+        "nothing"   the response was delivered, or will be: from the cache, a query in flight, or the breaker
+        "ask"       a query
+        "renew"     a request for changes: there is a cached answer, which may be used once the lease is renewed
         """
         step: Literal["ask", "renew"] = "ask"
-        query = joinable.get(archive.service) if joinable is not None else None
-        if batch.use_cache or (query is not None and query.is_cached):
+        in_flight = joinable.get(archive.service) if joinable is not None else None
+        # First the cache. The answer to a query that has just ended may be there, too.
+        if batch.use_cache or (in_flight is not None and in_flight.is_cached):
             kept = self._cache.answer(archive.service, batch.question)
             # An unreliable Archive's answer counts as expired: readers may not be able to follow its URL.
             if kept is not None and not self._breaker.is_unreliable(archive.service):
@@ -210,8 +220,10 @@ class Queries:
             error: IbiError = QueryNotSent("no time was left to ask it")
             batch.deliver(ArchiveResponse(archive, None, error, batch.deadline.begun))
             return "nothing"
-        if query is not None and self._collapsing.join(archive, batch, query):
+        # Then an equal query in flight.
+        if in_flight is not None and self._collapsing.join(archive, batch, in_flight):
             return "nothing"
+        # Then the circuit breaker, if the Archive has failed lately.
         if archive.service not in self._breaker.circuits:
             return step
         begun = batch.deadline.begun
@@ -242,12 +254,13 @@ class Queries:
             self._probes.send(archive)
 
     def disbelieve(self, archive: Archive, question: str) -> None:
-        """Drop an answer that is not believed from the cache; probe its Archive, unless it was probed lately (T08)."""
+        """Drop an answer that is not believed from the cache; probe its Archive, if it was not probed lately."""
         self._cache.drop(archive.service, question)
         if self._breaker.doubt(archive.service, asyncio.get_running_loop().time()):
             self._probes.send(archive)
 
     def _deliver_suspended(self, archive: Archive, batch: QueryBatch) -> None:
+        """Deliver the error of an Archive that is not asked now, because its circuit is open or it is paused."""
         self._metrics.query_ended("asleep")
         circuit = self._breaker.circuits.get(archive.service)
         error: IbiError = QueryNotSent("it did not respond lately, so it is not asked for a while")
@@ -268,12 +281,17 @@ class Queries:
             self._send(outgoing)
 
     def _send(self, outgoing: Sequence[Query]) -> None:
+        """Send these queries now, with the client; for those that renew a lease, request the changes instead.
+
+        Not sent is a query that comes too late (`QueryBatch.latest`); nor, while many are in flight, that of a round
+        which asks all Archives, if this Archive has left its last queries unanswered.
+        """
         ask, received, now = self._client.ask, self._received, outgoing[0].batch.deadline.now()
-        scarce = self._in_flight.total > MANY_IN_FLIGHT
+        many = self._in_flight.total > MANY_IN_FLIGHT
         for each in outgoing:
             batch, archive = each.batch, each.to
             try:
-                hangs = scarce and batch.paced and batch.ask_again and archive.unanswered >= ROUNDS_AT_ONCE
+                hangs = many and batch.paced and batch.ask_again and archive.unanswered >= ROUNDS_AT_ONCE
                 if hangs or now > batch.latest:
                     raise too_many()
                 if each.renews:
@@ -329,6 +347,7 @@ class Queries:
             self._succeed(outgoing, reply, answer)
 
     async def _read(self, outgoing: Query, reply: Reply) -> None:
+        """Read a long answer, and deliver it."""
         try:
             answer = await self._reading.read(reply.body)
         except (PeerError, ParseError) as error:
@@ -340,21 +359,22 @@ class Queries:
             self._succeed(outgoing, reply, answer)
 
     def _succeed(self, outgoing: Query, reply: Reply, answer: UrlList) -> None:
+        """Cache an answer if its Archive allows that, note that the Archive has answered, and deliver the answer."""
         batch, service = outgoing.batch, outgoing.archive.service
         now = batch.deadline.now()
         pairs = answer.pairs
-        if pairs:
-            seconds = lifetime(reply, answer)
-            if seconds:
-                terms, most = None, self._changes.most_seconds
-                if CHANGES_AS_OF in pairs and most and service not in self._changes.unsupported:
-                    loop, refresh = asyncio.get_running_loop(), self._changes.refresh
-                    on_change = partial(loop.call_soon_threadsafe, refresh, outgoing.archive)
-                    terms = LeaseTerms(pairs, batch.sent, most, on_change)
-                self._cache.put(service, batch.question, reply.body, seconds, batch.snapshot, terms)
-                outgoing.shareable_at, outgoing.is_cached = now, True
-        else:
-            outgoing.shareable_at = now
+        if not pairs:
+            outgoing.shareable_at = now  # "nothing known" is so for every reader; it is not cached
+        elif seconds := lifetime(reply, answer):
+            terms, most = None, self._changes.most_seconds
+            if CHANGES_AS_OF in pairs and most and service not in self._changes.unsupported:
+                # The answer has a position: it is kept while leases run. If the cache has applied other changes than
+                # the answer shows, `on_change` requests them; the thread that writes the cache calls it.
+                loop, refresh = asyncio.get_running_loop(), self._changes.refresh
+                on_change = partial(loop.call_soon_threadsafe, refresh, outgoing.archive)
+                terms = LeaseTerms(pairs, batch.sent, most, on_change)
+            self._cache.put(service, batch.question, reply.body, seconds, batch.snapshot, terms)
+            outgoing.shareable_at, outgoing.is_cached = now, True
         if outgoing.span is not None:
             outgoing.span.end("answered")
         self._breaker.heard_at[service] = now
@@ -370,6 +390,7 @@ class Queries:
         self._deliver(outgoing, ArchiveResponse(outgoing.archive, answer, None, now), not pairs)
 
     def _fail(self, outgoing: Query, error: PeerError | ParseError) -> None:
+        """Count a failure of the Archive, unless it proves nothing of it, and deliver the error."""
         why = failure_of(error)
         garbled = isinstance(error, PeerGarbled | ParseError)
         why.with_traceback(None)  # kept for as long as the Archive is in trouble

@@ -90,9 +90,9 @@ class Redirect(NamedTuple):
 
 
 class UpstreamRedirect(NamedTuple):
-    """The decision to send the reader to `url`, which an upstream resolver gave; it was checked (note 43).
+    """The decision to send the reader to `url`, which an upstream resolver gave; it was checked.
 
-    `incomplete`: as of a `Redirect`, counted at both resolvers together.
+    `incomplete`: as of a `Redirect`, counted at both resolvers together. See note 43: an upstream resolver.
     """
 
     url: str
@@ -106,8 +106,26 @@ Decision = Redirect | Alert | UrlRequest
 class Resolution:
     """The resolution of one persistent URL for one reader.
 
-    `persistent` is the text of that URL as a whole, for the acknowledgment (note 16). `preference`: the languages of
-    the reader. `client_addresses` are sent with each query.
+    `persistent` is the text of that URL as a whole, for the acknowledgment (note 16: the whole persistent URL).
+    `preference`: the languages of the reader. `client_addresses` are sent with each query.
+
+    What it notes of the present round:
+
+        _holder      the Archive that is known to hold the original of the item of this round (`expect`)
+        _awaited     the Archive whose answer is preferred to a faster one, until it has responded or its time has ended
+        _heard       the responses that know the item, and are believed
+        _answered    the services of all Archives that have answered anything, and are believed
+
+    And of all rounds so far:
+
+        _silent      name and error of each Archive that gave no answer, or one that is not believed, by service
+        _unsafe      the Archives that offer the wanted item at a URL to which no reader is sent
+        _away        the Archives that may hold the item, and are excluded for now
+        _back_in     the seconds after which the first of these is back, None where none has said when
+        _known       whether an Archive knew the item of any round as not removed
+        _requested   what was asked for: names of items, with verbs
+        _fallbacks   what to ask, the last first, if no answer leads on: for `+`, the item in any language
+        _editions    how many rounds asked for a later edition
     """
 
     def __init__(
@@ -120,7 +138,7 @@ class Resolution:
     ) -> None:
         self.url = url
         self.original_required = url.original_required
-        """Whether the URL requires the original (RES-08)."""
+        """Whether the URL requires the original (RES-08: the original is required)."""
         self.persistent = persistent
         """The persistent URL as a whole."""
         self._preference = preference
@@ -130,7 +148,8 @@ class Resolution:
         self.candidate: Redirect | None = None
         """The redirect that is chosen if the awaited Archive does not answer in time; None without any."""
         self._relation = url.relation
-        # No item is asked for twice with the same verbs, under any of its names (AMB-53, note 5, threat T09).
+        # No item is asked for twice with the same verbs, under any of its names (AMB-53: what is asked next; note 5:
+        # no question twice; T09: circles of editions).
         self._requested: set[tuple[str, tuple[str, ...]]] = set()
         self._heard: list[ArchiveResponse] = []
         self._answered: set[str] = set()
@@ -151,16 +170,17 @@ class Resolution:
     def expect(self, holder: str | None, home: str | None = None) -> None:
         """Begin a round, and choose the Archive that is awaited: `holder`, or else `home`, or none.
 
-        `holder` is known to hold the original of the item; None if no Archive is. If it says "Deleted", the
-        reader is told so however many others are silent (note 6). `home` is the only Archive whose service has
-        the prefix of the item, which is seen for the first time. Both are canonical IBIs of services that are
-        asked. Unless the original is required, the awaited answer is preferred to a faster one (T04).
+        `holder` is known to hold the original of the item; None if no Archive is. If it says "Deleted", the reader is
+        told so however many others are silent (note 6: silence is no absence). `home` is the only Archive whose
+        service has the prefix of the item, which is seen for the first time. Both are canonical IBIs of services that
+        are asked. Unless the original is required, the awaited answer is preferred to a faster one (T04: a rogue
+        first answer).
         """
         self._holder = None if self._policy.strict else holder
         self._awaited = None if self._policy.strict else holder or home
 
     def count_absent(self, response: ArchiveResponse, back_in: int | None) -> None:
-        """Count an Archive as silent that may well hold the item, and is excluded for now (threat T04).
+        """Count an Archive as silent that may well hold the item, and is excluded for now (T04: a rogue first answer).
 
         `back_in`: the seconds after which it expects to be back, None where it has not said when.
         """
@@ -170,10 +190,10 @@ class Resolution:
             self._back_in = back_in if self._back_in is None else min(self._back_in, back_in)
 
     def hear(self, response: ArchiveResponse) -> Redirect | None:
-        """Take the response of an Archive; return a redirect if the response decides, else None.
+        """Take the response of an Archive; return a redirect if the resolution is decided now, else None.
 
-        The first answer that satisfies decides (RES-05), unless the original is required or another Archive is
-        awaited. An answer that is not believed gets its error here (threat T08).
+        The first answer that satisfies decides (RES-05: the first answer decides), unless the original is required or
+        another Archive is awaited. An answer that is not believed gets its error here (T08: false answers).
         """
         archive, answer = response.archive, response.answer
         if answer is None:
@@ -190,29 +210,35 @@ class Resolution:
         return None if self.original_required else self._choose(response, archive, answer)
 
     def _choose(self, response: ArchiveResponse, archive: Archive, answer: UrlList) -> Redirect | None:
-        """Return a redirect by this answer if it satisfies; None while another Archive is awaited (T04)."""
+        """Return what this answer decides: a redirect to it, a redirect to the candidate, or None.
+
+        While another Archive is awaited, the first answer that satisfies becomes the candidate (T04: a rogue first
+        answer). README.md has a table of all cases.
+        """
         if archive.service == self._awaited:
             self._awaited = None
         found = self._wanted(archive, answer) if answer.pairs else None
-        if found is None:
+        if found is None:  # the answer does not satisfy
             if answer.pairs and answer.state is not ItemState.DELETED and self._found(answer) is not None:
                 self._unsafe.append(archive)
             return None if self._awaited else self.candidate
         chosen = self._redirect(archive, answer, found)
         if response.source in {"cache", "shared"}:
             chosen = chosen._replace(reused=True)
-        if not self._awaited:
-            if self.candidate is None:
-                return chosen
-            return chosen._replace(preferred="holder" if self._holder else "prefix")
-        self.candidate = self.candidate or chosen
-        return None
+        if self._awaited:
+            self.candidate = self.candidate or chosen
+            return None
+        if self.candidate is None:
+            return chosen
+        # There is a candidate, so another Archive was awaited until now, and this is its answer.
+        return chosen._replace(preferred="holder" if self._holder else "prefix")
 
     def _hear_error(self, response: ArchiveResponse) -> Redirect | None:
+        """Count an Archive as silent; return the candidate if this was the Archive that was awaited."""
         archive, error = response.archive, response.error
         # Where a probe has proved that another server answers in its place (`WrongArchive`), an Archive counts as
-        # silent only if it is the known holder, or the original is required. Otherwise readers can still be told
-        # that no Archive holds the item (T08).
+        # silent only if it is the known holder, or the original is required. Otherwise readers can still be told that
+        # no Archive holds the item (T08: false answers).
         replaced = response.source == "breaker" and isinstance(error, WrongArchive)
         if not replaced or self.original_required or archive.service == self._holder:
             self._silent[archive.service] = archive.name, cast("IbiError", error)
@@ -236,38 +262,43 @@ class Resolution:
         return self.candidate
 
     def close_round(self, *, may_go_on: bool = True, in_time: bool = True) -> Redirect | UrlRequest | Alert:
-        """Decide by all responses of this round, or return the query of a next one, if `may_go_on`.
+        """Decide by all responses of this round: return a redirect, the query of a next round, or an alert.
 
-        `in_time`: whether the round ended before the deadline of the resolution.
+        `may_go_on`: whether the caller allows a next round. `in_time`: whether the round ended before the deadline of
+        the resolution.
         """
         self.rounds_closed += 1
-        may_go_on = (
-            may_go_on and self.rounds_closed - self._editions < MOST_ROUNDS and self._editions < MOST_EDITIONS
-        )
+        others = self.rounds_closed - self._editions
+        may_go_on = may_go_on and others < MOST_ROUNDS and self._editions < MOST_EDITIONS
         if self.candidate is not None:
             return self.candidate
         living = [heard for heard in self._heard if _answer(heard).state is not ItemState.DELETED]
         self._known = self._known or bool(living)
-        decided = self._original(living, may_go_on=may_go_on) if self.original_required else None
-        if decided is not None:
-            return decided
-        subjects = self._unsafe or [heard.archive for heard in living or self._heard]
+        if self.original_required:
+            decided = self._original(living, may_go_on=may_go_on)
+            if decided is not None:
+                return decided
         following = self._next(living)
-        # After so many later editions, it is their number that has used up the time, and no Archive's silence.
-        if following is None and not in_time and self._editions >= MOST_ROUNDS:
+        if following is not None and may_go_on:
+            return self._ask(*following)
+        subjects = self._unsafe or [heard.archive for heard in living or self._heard]
+        if following is not None:
+            return self._alert(AlertKind.TOO_FAR, subjects, following[0])
+        if not in_time and self._editions >= MOST_ROUNDS:
+            # So many later editions have used up the time; it is not the fault of an Archive that was silent.
             alert = self._alert(AlertKind.TOO_FAR, subjects, self.query.ibi)
             return replace(alert, kind=AlertKind.TOO_FAR, coverage=None, wait=None)
-        if following is None:
-            is_missing = not self._heard and self.query.ibi.canonical != self.url.ibi.canonical
-            return self._alert(self._kind(living), subjects, self.query.ibi if is_missing else None)
-        return self._ask(*following) if may_go_on else self._alert(AlertKind.TOO_FAR, subjects, following[0])
+        # A later round asks for a related item, such as a translation: the alert names it if no Archive knows it.
+        is_missing = not self._heard and self.query.ibi.canonical != self.url.ibi.canonical
+        return self._alert(self._kind(living), subjects, self.query.ibi if is_missing else None)
 
     def _original(
         self, living: list[ArchiveResponse], *, may_go_on: bool
     ) -> Redirect | UrlRequest | Alert | None:
-        """Decide where an Original is required (RES-08, AMB-51); None if no answer offers the wanted item.
+        """Decide where an Original is required; None if no answer offers the wanted item.
 
-        An Archive that calls the item an Original claims it, even without the wanted URL (note 6).
+        An Archive that calls the item an Original claims it, even without the wanted URL (note 6: silence is no
+        absence). See RES-08: the original is required; AMB-51: no claim of the original.
         """
         offers = [
             Offer(heard.archive, _answer(heard), found)
@@ -275,6 +306,7 @@ class Resolution:
             if (found := self._found(_answer(heard))) is not None
         ]
         claims = [offer for offer in offers if offer.found.entry.state is ItemState.ORIGINAL]
+        # The hardened policy also counts claims to the item itself, if a related one is wanted.
         suspects = contradicting(claims if self._policy.strict else [*claims, *item_claims(living)])
         if suspects:
             return self._alert(AlertKind.SUSPECT_ORIGINALS, [claim.archive for claim in suspects])
@@ -284,7 +316,7 @@ class Resolution:
                 return self._alert(AlertKind.UNSAFE_URL, [claim.archive])
             return self._redirect(*claim)._replace(coverage=self._coverage())
         if may_go_on and offers and not self._policy.strict:
-            for heard in living:  # the item may be asked for by its own name before an alert (note 7)
+            for heard in living:  # before there is an alert, the item is asked for by its own name
                 further = self._onward(_answer(heard))
                 if further is not None:
                     return self._ask(*further)
@@ -293,15 +325,21 @@ class Resolution:
         return None
 
     def _found(self, answer: UrlList) -> WantedEntry | None:
+        """Return what is wanted, if the answer offers it at any URL."""
         return offered(answer, self._relation, self._preference)
 
     def _wanted(self, archive: Archive, answer: UrlList) -> WantedEntry | None:
+        """Return what is wanted, if the answer offers it at a URL to which a reader may be sent: it *satisfies*."""
         if answer.state is ItemState.DELETED:
             return None
         return satisfying(archive, answer, self._relation, self._preference, self._policy.is_safe)
 
     def _next(self, living: list[ArchiveResponse]) -> tuple[Name, VerbList] | None:
-        """Return what to ask next: what answers lead to, else the item in any language (RES-09, AMB-46)."""
+        """Return what to ask next: what the answers lead to, else the item in any language; None if there is nothing.
+
+        See RES-09: further rounds; AMB-46: ends at the item itself.
+        """
+        # If the URL wants a translation into the language of the browser, the item itself will do at last.
         fewer = without_bare_translation(self._relation)
         if living and fewer is not None:
             self._fallbacks.append((self.query.ibi, VerbList.of(fewer, file_list=self.url.file_list)))
@@ -321,7 +359,7 @@ class Resolution:
         file_list = self.url.file_list
         for forms, verbs in next_requests(answer, self._relation, self._preference, file_list=file_list):
             if not any((name, verbs.verbs) in self._requested for name in forms.canonicals):
-                if answer.forms is not None:  # its other name is not asked again (threat T09)
+                if answer.forms is not None:  # its other name is not asked again (T09: circles of editions)
                     self._note_requested(answer.forms, self.query.verbs)
                 self._note_requested(forms, verbs)
                 is_edition = StepKind.LAST_EDITION in self._relation.kinds[:1] and verbs == self.query.verbs
@@ -333,6 +371,7 @@ class Resolution:
         self._requested.update((name, verbs.verbs) for name in forms.canonicals)
 
     def _ask(self, ibi: Name, verbs: VerbList) -> UrlRequest:
+        """Make the query of the next round, and forget what counts for one round only."""
         self.query = UrlRequest(self.query.client_addresses, ibi, self.query.file_path, verbs)
         self._relation = verbs.relation
         self._holder = self._awaited = None
@@ -347,6 +386,7 @@ class Resolution:
         return Coverage(len(queried), tuple(self._silent.values()))
 
     def _redirect(self, archive: Archive, answer: UrlList, found: WantedEntry) -> Redirect:
+        """Return the redirect to an entry of an answer, with the acknowledgment that its Archive gets."""
         entry = found.entry
         url = entry.url or ""
         last = found.relation.steps[-1:]
@@ -367,7 +407,7 @@ class Resolution:
         return Redirect(location, archive, found, acknowledgment, answer)
 
     def _kind(self, living: list[ArchiveResponse]) -> AlertKind:
-        """Return why there is no redirect, as if all Archives had answered (RES-13, note 6)."""
+        """Return why there is no redirect, as if no Archive had been silent."""
         if self._unsafe:
             return AlertKind.UNSAFE_URL
         if living and any(
@@ -377,9 +417,14 @@ class Resolution:
         return AlertKind.DELETED if self._heard and not living else AlertKind.NOT_FOUND
 
     def _alert(self, kind: AlertKind, archives: list[Archive], leads_to: Name | None = None) -> Alert:
+        """Return the alert of this kind; or INCOMPLETE in its place, if an Archive was silent that may hold the item.
+
+        `archives`: those that the alert names. `leads_to`: the item that could not be asked for, or was not found.
+        """
         coverage = self._coverage()
         cause = kind  # the kind if all Archives had answered
-        # The known holder may say that the item was removed, however many Archives are silent (note 6).
+        # The known holder may say that the item was removed, however many Archives are silent (note 6: silence is no
+        # absence).
         removed = kind is AlertKind.DELETED and any(
             heard.archive.service == self._holder for heard in self._heard
         )

@@ -1,11 +1,11 @@
-"""Resolves persistent URLs: asks Archives in rounds until a `Resolution` decides (R15 chapter 8, RES-04).
+"""Resolves persistent URLs: asks Archives in rounds until a `Resolution` decides.
 
     resolve     begins a `Resolution`, runs one `_round` after the other until it has decided, returns an `Outcome`
     _round      runs one `Round`: the next three, in this order
     _plan       chooses the Archives that are asked first (`Policy.plan`)
     _hear       passes each response of the round to the `Resolution`, until one decides
     _close      has the `Resolution` decide at the end of the round, if no response has decided
-    _complete   completes an alert by what was learned before
+    _complete   if the outcome is an alert: records it, and adds what earlier resolutions have shown
 
 Each round is recorded in the `Trace`, and what it has shown is learned (`Knowledge.learn`).
 
@@ -13,7 +13,9 @@ Each round is recorded in the `Trace`, and what it has shown is learned (`Knowle
     Trace      what happened: each round with its responses. Only pages read it (alerts, explanations).
 
 All rounds of a resolution share one deadline. It is the same in both policies, strict and hardened (`policy`), so no
-Archive can recognise the policy by it (note 8).
+Archive can recognise the policy by it (note 8: what Archives must not notice).
+
+See R15 chapter 8; RES-04: all are asked at once.
 """
 
 from __future__ import annotations
@@ -104,7 +106,7 @@ class RoundTrace(Struct, eq=False):
     responses: list[ArchiveResponse] = field(default_factory=list)
 
     def forget_answers(self) -> None:
-        """Reduce each answer to its state: answers are large, and few are shown in full (threat T10)."""
+        """Reduce each answer to its state: answers are large, and few are shown in full (T10: huge answers)."""
         for response in self.responses:
             answer = response.answer
             if answer is not None and answer is not NOT_KNOWN:
@@ -114,8 +116,8 @@ class RoundTrace(Struct, eq=False):
 class Trace(Struct, eq=False):
     """The record of how one resolution went.
 
-    `url`: the persistent URL as a whole (note 16). `in_full`: whether a page will show the whole answers of
-    Archives. `milliseconds`: how long the resolution took, without an upstream resolver.
+    `url`: the persistent URL as a whole (note 16: the whole persistent URL). `in_full`: whether a page will show the
+    whole answers of Archives. `milliseconds`: how long the resolution took, without an upstream resolver.
     """
 
     url: str
@@ -190,43 +192,56 @@ class Resolver:
     async def resolve(
         self, url: PersistentURL, persistent: str, request: Request, client: str, *, in_full: bool = False
     ) -> Outcome:
-        """Resolve a persistent URL, whose whole text is `persistent` (note 16), for the reader of a request.
+        """Resolve a persistent URL, whose whole text is `persistent`, for the reader of a request.
 
-        `client`: what limits count against. `in_full`: keep the whole answer of every Archive in the trace.
+        `client`: what limits count against. `in_full`: keep the whole answer of every Archive in the trace. See note
+        16: the whole persistent URL.
         """
-        clock, members, policy = asyncio.get_running_loop().time, self._members(), self._policy
-        began, snapshot = clock(), self._knowledge.cache.snapshot()
-        now, archives = self._knowledge.now(), self._included
+        clock, policy, knowledge = asyncio.get_running_loop().time, self._policy, self._knowledge
+        members = self._members()
+        archives, began, now = self._included, clock(), knowledge.now()
+        # Taken before any Archive is asked: what is forgotten later than this is neither cached nor joined.
+        snapshot = knowledge.cache.snapshot()
         reuse = policy.remembers and not url.original_required
         trace = Trace(persistent, policy, original_required=url.original_required, in_full=in_full)
         # Languages are parsed only where the URL leaves a choice: in a relation.
         languages = request.header(b"accept-language") if url.relation.steps else ""
         preference = LanguagePreference.parse(languages) if languages else NO_PREFERENCE
         resolution = Resolution(url, persistent, request.addresses, preference, policy)
-        query = resolution.query
-        if reuse and self._knowledge.is_not_known(query, members.version):
-            trace.rounds.append(RoundTrace(query, "memory", began, members.regular))
-            near = self._near.get(url.ibi.canonical, ())
-            alert = Alert(
-                AlertKind.NOT_FOUND, persistent, str(url.ibi), Coverage(len(members.regular)), near=near
-            )
-            return Outcome(alert, trace)
-        # Then all answers are needed before one decides, so they are read together. An explanation reads each as it
-        # comes, to show when it came.
-        wait_for_all = url.original_required and not in_full
+        if reuse and knowledge.is_not_known(resolution.query, members.version):
+            return self._repeat_not_known(url, trace, resolution.query, members)
         parent = request.headers.get(TRACEPARENT)  # the queries belong to the trace of the request
-        headers = child_headers(parent.decode("latin-1")) if parent else ()
-        deadline, span = began + self._times.overall, current_span.get()
-        terms = Terms(deadline, snapshot, reuse, wait_for_all, client, headers, span)
-        decision: Decision = query
+        terms = Terms(
+            deadline=began + self._times.overall,
+            snapshot=snapshot,
+            reuse=reuse,
+            # A required original is decided by all answers, so they are read together; except for an explanation,
+            # which shows when each came.
+            wait_for_all=url.original_required and not in_full,
+            client=client,
+            headers=child_headers(parent.decode("latin-1")) if parent else (),
+            span=current_span.get(),
+        )
+        decision: Decision = resolution.query
         rounds: list[Round] = []
         while isinstance(decision, UrlRequest):
             decision = await self._round(resolution, trace, terms, rounds)
         trace.milliseconds = round((clock() - began) * 1000)
         if isinstance(decision, Alert):
             decision = await self._complete(decision, resolution, trace, terms, members)
-        guess: Guess = "none" if rounds[0].why == "everybody" else "right" if rounds[0].hit else "wrong"
-        return Outcome(decision, trace, rounds, sum([each.sent for each in rounds]), guess, now, archives)
+        first, cost = rounds[0], sum([each.sent for each in rounds])
+        guess: Guess = "none" if first.why == "everybody" else "right" if first.hit else "wrong"
+        return Outcome(decision, trace, rounds, cost, guess, now, archives)
+
+    def _repeat_not_known(
+        self, url: PersistentURL, trace: Trace, query: UrlRequest, members: Members
+    ) -> Outcome:
+        """Return the outcome that no Archive has the item: all said so a moment ago, so none is asked."""
+        began = asyncio.get_running_loop().time()
+        trace.rounds.append(RoundTrace(query, "memory", began, members.regular))
+        near = self._near.get(url.ibi.canonical, ())
+        coverage = Coverage(len(members.regular))
+        return Outcome(Alert(AlertKind.NOT_FOUND, trace.url, str(url.ibi), coverage, near=near), trace)
 
     async def _round(
         self, resolution: Resolution, trace: Trace, terms: Terms, rounds: list[Round]
@@ -251,28 +266,37 @@ class Resolver:
             decision = self._close(resolution, rounds, round_trace, terms)
         knowledge.learn(query, hint, round_trace.responses, decision, policy, members)
         if isinstance(decision, Redirect):
-            is_copy = decision.found.entry.state is not ItemState.ORIGINAL
-            # Also where the known holder itself says that it has a copy: the original may have been handed over.
-            if (
-                is_copy
-                and policy.remembers
-                and (hint.original is None or _is_copy_of(decision, hint.original))
-            ):
-                self._holder_search.begin(decision, rounds, round_trace.responses, terms)
+            if policy.remembers and decision.found.entry.state is not ItemState.ORIGINAL:
+                self._search_original(decision, hint, rounds, round_trace, terms)
             if len(decision.url) + len(trace.url) > URL_LENGTH_SURE_TO_FIT:
                 decision = _if_acknowledged(decision, trace.url)
         return decision
 
+    def _search_original(
+        self, copy: Redirect, hint: HolderHint, rounds: list[Round], trace: RoundTrace, terms: Terms
+    ) -> None:
+        """Search in the background for the original of a copy to which the reader is sent, if it may be elsewhere.
+
+        It may be if its holder is not known; and if the known holder says "Copy" itself: then it may have handed the
+        original over.
+        """
+        says_copy = copy.archive.service == hint.original and copy.answer.state is ItemState.COPY
+        if hint.original is None or says_copy:
+            self._holder_search.begin(copy, rounds, trace.responses, terms)
+
     def _plan(self, resolution: Resolution, hint: HolderHint) -> Plan:
         """Choose the Archives that the next round asks first, and tell the resolution which one to await."""
         query, members = resolution.query, self._members()
+        # The Archives that have the prefix of the item; they matter only while no holder of its original is sure.
         homes: Sequence[Archive] = ()
         if hint == NO_HINT or hint.early or hint.is_disputed:
             homes = members.by_prefix.get(query.ibi.prefix.lower(), ())
         holder = hint.original if hint.original in members.by_service else None
         resolution.expect(holder, homes[0].service if len(homes) == 1 else None)
-        may_hold = self._filters.may_hold if self._filters is not None and self._filters.published else None
-        hinted, required = (hint.original, hint.likely), resolution.original_required
+        filters = self._filters
+        may_hold = filters.may_hold if filters is not None and filters.published else None
+        hinted = (hint.original, hint.likely)
+        required = resolution.original_required
         return self._policy.plan(members, query, hinted, may_hold, homes, original_required=required)
 
     def _close(
@@ -280,24 +304,23 @@ class Resolver:
     ) -> Decision:
         """Decide at the end of the last of these rounds, in which no response has decided."""
         round_, regular = rounds[-1], self._members().regular
-        size = len(regular)
-        queries = sum([len(each.queried) for each in rounds]) + size  # with those of the next round
-        may_go_on = queries <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * size)
         decision: Decision = Alert(AlertKind.BUSY, resolution.persistent)
+        silent: Sequence[Archive] = regular
         if not round_.refused:
+            sent, next_round = sum([len(each.queried) for each in rounds]), len(regular)
+            may_go_on = sent + next_round <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * len(regular))
             in_time = asyncio.get_running_loop().time() < terms.deadline
-            decision = resolution.close_round(may_go_on=may_go_on, in_time=in_time)
+            decision, silent = resolution.close_round(may_go_on=may_go_on, in_time=in_time), round_.silent
         unsure = isinstance(decision, Alert) and decision.kind in {AlertKind.BUSY, AlertKind.INCOMPLETE}
-        if unsure and terms.reuse:
-            silent = regular if round_.refused else round_.silent
+        if unsure and terms.reuse:  # then an expired answer of a silent Archive is better than the alert
             decision = self._stale(resolution, silent, trace) or decision
         return decision
 
     def _count_absent(self, resolution: Resolution, trace: RoundTrace, hint: HolderHint) -> None:
-        """Count as silent the Archives that may well hold the item, and are excluded for now (threat T04).
+        """Count as silent the Archives that may well hold the item, and are excluded for now.
 
-        These are the Archives that hold it by a hint or a filter, and those whose service has its prefix,
-        because an item may be younger than any filter.
+        These are the Archives that hold it by a hint or a filter, and those whose service has its prefix, because an
+        item may be younger than any filter. See T04: a rogue first answer.
         """
         now, canonical = self._knowledge.now(), trace.query.ibi.canonical
         away, filters = self._known_members.away, self._filters
@@ -319,7 +342,7 @@ class Resolver:
             resolution.count_absent(response, back_in)
 
     async def _hear(self, resolution: Resolution, round_: Round, trace: RoundTrace) -> Redirect | None:
-        """Hear the responses of a round until one decides."""
+        """Pass the responses of a round to the resolution until one decides; return None if none does."""
         decision = None
         # Closed explicitly, because the event loop would make a task (2 us) to close an abandoned generator.
         try:
@@ -351,25 +374,26 @@ class Resolver:
     async def _complete(
         self, alert: Alert, resolution: Resolution, trace: Trace, terms: Terms, members: Members
     ) -> Alert:
-        """Cache that no Archive has the item, if an alert says so; record the alert, and add what was learned before.
+        """Complete an alert, the outcome of a resolution that began with these `members`.
 
-        `members`: those when the resolution began.
+        Put into the negative cache that no Archive has the item, if the alert says so and all have answered. Write the
+        alert into the evidence. Return it with what earlier resolutions have shown (`_with_hints`).
         """
         last, url = trace.rounds[-1], resolution.url
-        # An Archive whose circuit was opened because it was not believed counts as one that does not know the
-        # item, but may be believed again at any moment. So absence is cached only if no response was an error. It is
-        # cached for the Archives that are included now (`Members.version`), so they must be those that were asked.
-        # A probationary Archive whose circuit is open is not among those that were queried.
+        # An Archive whose circuit is open because it is not believed counts as one that does not know the item, but it
+        # may be believed again at any moment. So its response is an error here, and nothing is cached.
         all_answered = len(last.queried) == len(members.by_service) and not any(
             each.error for each in last.responses
         )
-        if terms.reuse and all_answered and resolution.rounds_closed == 1 and members is self._members():
+        # The negative cache speaks of the Archives that are included now: they must be those that were asked.
+        same_members = members is self._members()
+        if terms.reuse and all_answered and same_members and resolution.rounds_closed == 1:
             seconds = self._times.negative
             self._knowledge.put_not_known(alert, last.query, members.version, seconds, terms.snapshot)
         return await self._with_hints(self._record(alert, url, last), url.ibi)
 
     def _record(self, alert: Alert, url: PersistentURL, trace: RoundTrace) -> Alert:
-        """Write an alert into the evidence; add to one of two originals the Archive that showed it first."""
+        """Write an alert into the evidence; if two Archives claim the original, add which of them showed it first."""
         self._knowledge.record(alert, url.ibi, trace.query, trace.responses, self._policy)
         if alert.kind is AlertKind.SUSPECT_ORIGINALS and self._policy.remembers:
             original = self._knowledge.hints.first_holder(url.ibi.canonical)
@@ -377,7 +401,11 @@ class Resolver:
         return alert
 
     async def _with_hints(self, alert: Alert, name: Name) -> Alert:
-        """Add to an alert what was learned before: since when each Archive claims the original; names near this one."""
+        """Add to an alert what earlier resolutions have shown.
+
+        If no Archive has the item: held items whose names differ from this one by a typing error. If two Archives claim
+        the original: since when each of them does.
+        """
         if alert.kind is AlertKind.NOT_FOUND and not alert.known and self._policy.remembers:
             return replace(alert, near=self._names_near(name))
         claims = self._knowledge.claims
@@ -390,10 +418,10 @@ class Resolver:
         return replace(alert, claimed_since=tuple(since))
 
     def _names_near(self, name: Name) -> tuple[str, ...]:
-        """Return names that differ from one by one typing error, and that an Archive here is known to hold.
+        """Return names that differ from this one by one typing error, and that an Archive here is known to hold.
 
-        By the hints alone: no Archive is asked. It takes 2 ms, so it is done only after Archives were asked in vain,
-        which the limits of the reader count; the negative cache repeats what was found.
+        Only the hints are read; no Archive is asked. This takes 2 ms. A reader cannot cause it without end: it is done
+        only after Archives were asked in vain, which the limits count, and `_repeat_not_known` repeats what was found.
         """
         members, hints = self._members().by_service, self._knowledge.hints
         held = (each for each in near_names(name) if _is_held(hints.of(each), members))
@@ -402,15 +430,18 @@ class Resolver:
         return near
 
     def _members(self) -> Members:
-        """Return the Archives that are included now; where they have changed, have the queries follow."""
-        # This costs one read of shared memory; without a generation, one look-up in each turn of the loop.
+        """Return the Archives that are included now.
+
+        They are read from the registry only if its generation has changed, and every LOOK_EVERY seconds; without a
+        generation, once in each turn of the loop. Otherwise a call costs one read of shared memory.
+        """
         number = self._generation[0] if self._generation is not None else 0
         if not self._is_current or number != self._generation_read:
             self._is_current, self._generation_read = True, number
             loop = asyncio.get_running_loop()
             if self._generation is None:
                 loop.call_soon(self._expire_members)
-            else:  # a change by an older version of ibi, or by hand, leaves the number as it was
+            else:  # a change by an older version of ibi, or by hand, does not change the generation
                 loop.call_later(LOOK_EVERY, self._expire_members)
             if self._filters is not None:
                 self._filters.refresh()
@@ -425,16 +456,13 @@ class Resolver:
         self._is_current = False
 
 
-def _is_copy_of(decision: Redirect, service: str) -> bool:
-    return decision.archive.service == service and decision.answer.state is ItemState.COPY
-
-
 def _is_held(hint: HolderHint, members: Mapping[str, Archive]) -> bool:
+    """Whether a hint says that an included Archive holds the item."""
     return not hint.removed and (hint.likely in members or hint.original in members)
 
 
 def _if_acknowledged(redirect: Redirect, persistent: str) -> Redirect | Alert:
-    """Refuse a redirect whose acknowledgment is longer than Archives must read: they may drop it (note 2)."""
+    """Return an alert in place of a redirect whose acknowledgment is longer than Archives must read."""
     message = redirect.acknowledgment
     if message is None or fit_into_message(message.url, persistent):
         return redirect

@@ -1,4 +1,4 @@
-"""One round: send a query to the likely holders, then to every Archive; yield responses as they come (RES-04).
+"""One round: send a query to the likely holders, then to every Archive; yield responses as they come.
 
 A round goes through three phases (`Phase`). A timer or a response ends each of them:
 
@@ -28,7 +28,9 @@ batch of queries gets a `Deadline` of its own: `archive_seconds`, or less if the
 half of that time no query of the batch is sent any more (`QueryBatch.latest`).
 
 A round that is left early cancels no query. An Archive whose connection was cut could conclude that another answer
-was enough, and so that the reader did not require the original (RES-03, note 8).
+was enough, and so that the reader did not require the original. RES-03 and note 8 forbid that it can.
+
+See RES-04: all are asked at once.
 """
 
 from __future__ import annotations
@@ -117,6 +119,20 @@ class Round:
         hit       whether the first response knew the item; None before it has come
         refused   whether the fair queue was full, or admitted the round too late, so that not all were asked
         span      the span of the round, if spans are exported
+
+    Its own state:
+
+        _phase_until      when the phase ends (a time of the loop): the next one begins, or the round ends
+        _stale_at         when expired answers are used for Archives that are silent so far; infinity once that is done
+        _grace_until      when the round ends because an answer satisfies (`hurry`); infinity until then
+        _waiting          the regular Archives that were asked and have not responded, by service
+        _probationary     the same of probationary Archives
+        _inbox            responses of regular Archives that were not yielded yet; `_unread`: the rest of those that
+                          were taken out of it, while they are yielded
+        _probationary_inbox   the same of probationary Archives
+        _wake             what `responses` waits for, while it waits
+        _queued           the places of this round in the fair queue
+        _was_left         whether the caller has stopped iterating `responses`
     """
 
     def __init__(
@@ -143,17 +159,16 @@ class Round:
         self.began = began = loop.time()
         self._phase: Phase = "likely"
         self._phase_until = began + times.hedge
-        """When the phase ends (time of the loop): the next one begins, or the round ends."""
         self._stale_at = began + times.stale_after if terms.reuse else inf
-        self._grace_until = inf  # after `hurry`, when the round ends
+        self._grace_until = inf
         self._waiting: dict[str, Archive] = {}
         self._probationary: dict[str, Archive] = {}
         self._inbox: list[ArchiveResponse] = []
-        self._unread: Iterator[ArchiveResponse] = iter(())  # the rest of what was taken out of the inbox
+        self._unread: Iterator[ArchiveResponse] = iter(())
         self._probationary_inbox: list[ArchiveResponse] = []
         self._wake: asyncio.Future[bool] | None = None
         self._queued: list[QueuedRound] = []
-        self._was_left = False  # whether `responses` is left: it goes on where it was when it is called again
+        self._was_left = False
         self.why: Why = plan.why
         self._known, self.refused, self.sent = False, False, 0
         self.queried: list[Archive] = []
@@ -164,15 +179,16 @@ class Round:
         """Send the queries and yield each response as it comes.
 
         It ends when all Archives have been heard, at the deadline, or `grace` seconds after `hurry`. Called again
-        after it was left early (`HolderSearch`), it asks every Archive, and yields what was not yielded before.
+        after it was left early (`HolderSearch`), it asks the other Archives, too, and yields what was not yielded yet.
         """
         try:
-            if self.why == "everybody" or self._was_left:
+            if self.why == "everybody" or self._was_left:  # no likely holders, or they were asked already
                 self._was_left, self._grace_until = False, inf
                 self._widen()
             else:
                 self._send(self._plan.archives, self._waiting, use_cache=self._terms.reuse)
             while not self._has_ended():
+                # Either something has come, or the round waits for it, but only until the next thing is due.
                 if self._inbox:
                     self._unread, self._inbox = iter(self._inbox), []
                     for response in self._unread:
@@ -186,14 +202,17 @@ class Round:
                 async with aclosing(self._probationary_responses()) as responses:
                     async for response in responses:
                         yield response
-        finally:  # queries that were sent are not cancelled (RES-03); no more are sent
+        finally:  # queries that were sent are not cancelled (RES-03: Archives learn no preference); no more are sent
             self._was_left = True
             self._inbox = [*self._unread, *self._inbox]
             for queued in self._queued:
                 self._queries.fair_queue.leave(queued)
 
     async def _probationary_responses(self) -> AsyncGenerator[ArchiveResponse, None]:
-        """Yield the responses of probationary Archives; wait only while no Archive knows the item (T18)."""
+        """Yield the responses of probationary Archives.
+
+        Wait for them only while no Archive knows the item, and until `stale_after` at most (T18: unconfirmed Archives).
+        """
         until = self._clock() if self._known else self.began + self._times.stale_after
         while self._probationary or self._probationary_inbox:
             while self._probationary_inbox:
@@ -210,7 +229,7 @@ class Round:
         return "refused" if self.refused else "known" if self._known else "not known"
 
     def hurry(self) -> None:
-        """Wait for the Archive that the resolution awaits for `grace` seconds more, and for no other one."""
+        """Have the round end after `grace` seconds, in which the awaited Archive may respond; ask no further one."""
         self._grace_until = min(self._grace_until, self._clock() + self._times.grace, self._terms.deadline)
         if self._phase != "all":
             self._phase_until = inf
@@ -222,11 +241,13 @@ class Round:
         return self._grace_until < inf and not self._inbox and self._clock() >= self._grace_until
 
     def _end_waiting(self, waiting: dict[str, Archive], inbox: list[ArchiveResponse], why: IbiError) -> None:
+        """Put an error into the inbox for each Archive that is waited for."""
         now = self._clock()
         inbox.extend(ArchiveResponse(archive, None, why, now) for archive in waiting.values())
         waiting.clear()
 
     def _note(self, response: ArchiveResponse) -> None:
+        """Note in `hit`, `silent` and `_known` what a response says, just before it is yielded."""
         if self.hit is None:
             self.hit = response.answer is not None and bool(response.answer.pairs)
         if response.answer is None:
@@ -235,13 +256,16 @@ class Round:
             self._known = True
 
     def _widen(self) -> None:
-        """End the phase `likely`: ask all other Archives, now or when the fair queue admits it; only once."""
+        """Go from the phase `likely` to `queued`: ask all other Archives when the fair queue admits it, or at once.
+
+        In a later phase, do nothing.
+        """
         if self._phase != "likely":
             return
         self._phase, self._phase_until = "queued", self._terms.deadline
         members = self._members()
         if self._terms.reuse and self._queries.covers(members.regular, self._batch(paced=True)):
-            self._ask_all()  # without admission: queries that are joined cost no Archive anything
+            self._ask_all()  # without the fair queue: it joins queries in flight, which costs no Archive anything
             return
         size = len(members.regular) + len(members.probationary)
         queued = self._queries.fair_queue.enter(self._terms.client, size, self._ask_all)
@@ -253,7 +277,7 @@ class Round:
     def _ask_all(self) -> None:
         """Query every Archive that was not among the first; called by the fair queue, perhaps later."""
         if self._grace_until < inf:
-            return
+            return  # an answer satisfies already
         if self._queued and self._terms.deadline - self._clock() < self._times.per_archive / 2:
             self.refused = True  # its turn came too late: the Archives would not have enough time to answer
             self._wake_reader()
@@ -273,10 +297,11 @@ class Round:
         use_cache: bool = False,
         alone: bool = False,
     ) -> None:
-        """Query Archives. `alone`: query this one again, because its answer to another reader may not be shared.
+        """Send the query to Archives; from now on they are in `waiting`, `_waiting` or `_probationary`.
 
-        `use_cache`: whether a cached answer will do. It is not looked for when all Archives are asked: those
-        with a cached answer are among the likely holders, whose cached answers have been read already.
+        `use_cache`: whether a cached answer will do. It is not looked for when all Archives are asked: those with a
+        cached answer are among the likely holders, whose cached answers have been read already. `alone`: the query is
+        sent once more to one Archive, for this reader alone; the Archive is in `waiting` already.
         """
         if not archives:
             return
@@ -284,36 +309,39 @@ class Round:
         if not alone:
             waiting.update({archive.service: archive for archive in archives})
             self.queried.extend(archives)
-            self.sent += len(archives)
+            self.sent += len(archives)  # `_put` takes off those that turn out to have cost no query
         self._queries.send(archives, batch)
 
     def _batch(self, *, paced: bool, use_cache: bool = False, alone: bool = False) -> QueryBatch:
         """Make the batch that would be sent now, with the flags of `_send`."""
-        left = self._terms.deadline - self._clock()
+        terms, left = self._terms, self._terms.deadline - self._clock()
         seconds = min(self._times.per_archive, left)
         deadline = Deadline(seconds, self._loop)
         return QueryBatch(
-            self._question,
-            self._text,
-            self._target,
-            deadline,
+            question=self._question,
+            text=self._text,
+            target=self._target,
+            deadline=deadline,
             # In the second half of its time an Archive is not asked any more: it could hardly answer in time.
-            deadline.begun + seconds / 2,
-            self._put,
-            self._members,
-            self._terms.snapshot,
-            use_cache,
-            self._terms.reuse,
-            paced,
-            # An Archive that had less than half of its time is not blamed for silence (T37).
+            latest=deadline.begun + seconds / 2,
+            deliver=self._put,
+            members=self._members,
+            snapshot=terms.snapshot,
+            use_cache=use_cache,
+            share=terms.reuse,
+            paced=paced,
+            # An Archive that had less than half of its time is not blamed for silence (T37: overload).
             judged=left >= self._times.per_archive / 2,
             ask_again=None if alone else self._ask_again,
-            headers=self._terms.headers,
+            headers=terms.headers,
             span=self.span,
         )
 
     def _ask_again(self, archive: Archive) -> None:
-        """Query an Archive for this reader alone when the fair queue admits it: many readers may need to."""
+        """Send the query once more to an Archive, whose answer to another reader may not be given to this one.
+
+        Called by `Collapsing`. The query waits in the fair queue, because many readers may need one at once.
+        """
         if self._was_left or not (archive.service in self._waiting or archive.service in self._probationary):
             return  # the round does not wait for it any more
         size = max(len(self._members().regular), MOST_LIKELY)
@@ -325,7 +353,7 @@ class Round:
             self._queued.append(queued)
 
     def _ask_alone(self, archive: Archive) -> None:
-        """Query an Archive for this reader alone; called by the fair queue, perhaps later."""
+        """Send the query of `_ask_again`; called by the fair queue, perhaps later."""
         included = self._members().by_service.get(archive.service)
         if included is None:
             self._put(ArchiveResponse(archive, None, excluded_meanwhile(), self._clock()))
@@ -333,14 +361,17 @@ class Round:
             self._send((included,), self._waiting, use_cache=True, alone=True)
 
     def _put(self, response: ArchiveResponse) -> None:
-        """Put a response into the inbox; wake `responses` once for all that come in one turn of the loop."""
+        """Put a response into the inbox; wake `responses` once for all that come in one turn of the loop.
+
+        `Queries` calls it for each Archive of a batch. A response that the round does not wait for any more is dropped.
+        """
         error = response.error
         if response.source in {"cache", "breaker"} or (error is not None and isinstance(error, QueryNotSent)):
-            self.sent -= 1
+            self.sent -= 1  # no query was sent
         if self._waiting.pop(response.archive.service, None) is not None:
             self._inbox.append(response)
             if self._terms.wait_for_all and self._waiting:
-                return
+                return  # not woken before the last response
         elif self._probationary.pop(response.archive.service, None) is not None:
             if response.source == "breaker":  # an open circuit of a probationary Archive counts neither way
                 self.queried.remove(response.archive)
@@ -350,7 +381,7 @@ class Round:
             self._wake_reader()
 
     def _end_phase(self) -> None:
-        """Do what a timer demands: use stale answers, ask all Archives, or end the round."""
+        """Do what is due now: use expired answers, or end the phase, or neither."""
         now = self._clock()
         if now >= self._stale_at:
             self._stale_at = inf
@@ -360,12 +391,12 @@ class Round:
             self._inbox.extend(self._queries.stale(unheard, self._question))
         elif now < self._phase_until:
             return
-        elif self._phase == "all":
+        elif self._phase == "all":  # what has come is still being parsed: too large to be read in time
             self._end_waiting(self._waiting, self._inbox, too_large())
         elif self._phase == "queued":
             self.refused = True
         elif self._queries.was_late(self._phase_until - self._times.hedge):
-            # The likely holders get their time again, because this process was late and not they (T37).
+            # The likely holders get their time again, because this process was late and not they (T37: overload).
             self._phase_until = now + self._times.hedge
         else:
             self._widen()
@@ -385,6 +416,7 @@ class Round:
             self._wake = None
 
     def _wake_reader(self) -> None:
+        """Have `_woken_before` return true, if `responses` waits in it."""
         wake, self._wake = self._wake, None
         if wake is not None and not wake.done():
             wake.set_result(True)

@@ -1,7 +1,16 @@
-"""Decides which answer satisfies, and where it leads (R15 8.2 and 8.3, RES-05, RES-08, RES-09); pure.
+"""Decides which answer satisfies, and where it leads; pure.
 
-Most functions look at one answer of one Archive; `contradicting` and `preferred` compare answers that claim
-the original (AMB-51). A claim counts even if its URL is unsafe. `resolution` decides by all answers.
+    relation        what the URL wants of the item: nothing for the item itself, or steps, such as "the last edition, of
+                    that the translation into English" (`protocol.relation`)
+    entry           what an answer says of the item itself, or of one related item: its URL, IBI, state
+    wanted entry    the entry that the relation asks for, and the languages of the reader choose
+    to offer        of an answer: it has the wanted entry, with a URL
+    to satisfy      of an answer: it offers it at a URL to which a reader may be sent
+    to claim        of an answer: its wanted entry has the state Original; a claim counts even if its URL is unsafe
+
+Most functions look at one answer of one Archive; `contradicting` and `preferred` compare claims. `resolution` decides
+by all answers. See R15 8.2 and 8.3; RES-05: the first answer decides; RES-08: the original is required; RES-09: further
+rounds; AMB-51: no claim of the original.
 """
 
 from __future__ import annotations
@@ -72,28 +81,29 @@ def satisfying(
 def next_requests(
     answer: UrlList, relation: Relation, preference: LanguagePreference, *, file_list: bool
 ) -> Iterator[tuple[IBIForms, VerbList]]:
-    """Yield what to ask next when an answer lacks the wanted URL, the most promising first (RES-09, AMB-53).
+    """Yield what to ask next when an answer lacks the wanted URL, the most promising first.
 
-    First come related items: the answer may give the IBI for a leading part of the relation, longer parts
-    first. That IBI is asked for with the steps that are left. If it is that of a metadata item, the wanted format is
-    asked for again, since a metadata item may be had in several formats. Then, if the relation begins with the last
-    edition and the answer does not name it, come later editions of the item, with the whole relation: the farthest
-    that the Archive knows, and the next one.
+    Each is an item and the verbs with which to ask for it. For example, `!+(en)` is wanted, the English translation of
+    the last edition. If the answer names the last edition, that is asked for with `+(en)`, the steps that are left. If
+    the answer names only later editions, the farthest one that the Archive knows, and then the next one, are asked for
+    with `!+(en)`. A metadata item is asked for with the wanted format again, since it may be had in several formats.
+    See RES-09: further rounds; AMB-53: what is asked next.
     """
     known = [known for known in answer.relations_of(vocabulary.IBI) if known != ITEM]
-    for part in (relation, *relation.leading()):
+    for part in (relation, *relation.leading()):  # the longest leading part of the relation first
         found = find_wanted(answer, part, preference, known)
         if found is not None and found.entry.forms is not None:
             formats = [step for step in part.steps if step.kind is StepKind.METADATA and step.parameter]
             left = Relation((*formats, *relation.after(part).steps))
             yield found.entry.forms, VerbList.of(left, file_list=file_list)
-    if relation.kinds[:1] == (StepKind.LAST_EDITION,) and Relation(relation.steps[:1]) not in known:
+    names_last_edition = Relation(relation.steps[:1]) in known
+    if relation.kinds[:1] == (StepKind.LAST_EDITION,) and not names_last_edition:
         for edition in filter(None, (answer.farthest_edition, answer.next_edition)):
             yield edition, VerbList.of(relation, file_list=file_list)
 
 
 def alternatives(answers: Iterable[UrlList], url: PersistentURL, persistent: str) -> dict[str, str]:
-    """Map each other language or format that answers offer to the persistent URL for it (note 19)."""
+    """Map each other language or format that answers offer to the persistent URL for it."""
     root, kinds = persistent.removesuffix(url.text), url.relation.kinds
     related = (
         each
@@ -110,9 +120,8 @@ def alternatives(answers: Iterable[UrlList], url: PersistentURL, persistent: str
         if len(relation.modifier) > _LONGEST_MODIFIER:
             continue
         parameters = [step.parameter for step in relation.steps if step.parameter]
-        found.setdefault(
-            parameters[-1] if parameters else "", f"{root}/{url.ibi}{relation.modifier}{url.file_path}"
-        )
+        language_or_format = parameters[-1] if parameters else ""
+        found.setdefault(language_or_format, f"{root}/{url.ibi}{relation.modifier}{url.file_path}")
     return found
 
 
@@ -123,11 +132,11 @@ def removed_on(answers: Iterable[UrlList]) -> str:
 
 
 def safe_place(url: str, *, allow_private: bool = False) -> tuple[str, int] | None:
-    """Return the host of a URL, in lower case, and its port; None if no redirect may lead there (note 4).
+    """Return the host of a URL, in lower case, and its port; None if no redirect may lead there.
 
-    A redirect needs http or https, a host whose labels all have a letter or digit, and no userinfo; ASCII
-    without control characters, blanks and backslash; at most 8 KiB; and no literal address that is not
-    public, in any notation that browsers read as an address.
+    A redirect needs http or https, a host whose labels all have a letter or digit, and no userinfo; ASCII without
+    control characters, blanks and backslash; at most 8 KiB; and no literal address that is not public, in any
+    notation that browsers read as an address. See note 4: where a redirect may lead.
     """
     if len(url) > URL_LENGTH_SURE_TO_FIT and (len(url) > _LONGEST_URL or not fit_into_message(url)):
         return None  # too long for an acknowledgment
@@ -205,7 +214,7 @@ class Offer(NamedTuple):
     found: WantedEntry
 
     def contradicts(self, other: Offer) -> bool:
-        """Whether both claim the original of one item, which has only one (ARC-03).
+        """Whether both claim the original of one item, which has only one (ARC-03: one original).
 
         Two related items, such as translations, count as one if either has no name: they cannot be told apart.
         """

@@ -91,29 +91,31 @@ class ArchiveSettings(_Addressed):
     ip: str
     """The address of its server (archiveip)."""
     service: IBIForms
-    """The Archive service item (ARC-11)."""
+    """The Archive service item (ARC-11: the service item)."""
     key: str
-    """The registration key (MSG-21); a secret."""
+    """The registration key (MSG-21: the form of a key); a secret."""
     secret: str
     """Hexadecimal; what its urlkeys are made with; a secret."""
     admin: str
     """The administrator's mail address."""
     platform_software: IBIForms | None = None
-    """The software's IBI, None where it has none (SVC-04)."""
+    """The software's IBI, None where it has none (SVC-04: values of pairs)."""
     resolver: str = ""
     """The root URL of the resolver that it joins, "" before."""
     resolver_service: str = ""
-    """The IBI of that resolver's service (MSG-02), "" for one that tells it at /-/about."""
+    """The IBI of that resolver's service (MSG-02: the resolver's address), "" for one that tells it at /-/about."""
     aliases: tuple[str, ...] = ()
     """Other "host[:port]" spellings under which requests are answered."""
     public_url: str = ""
     """The root of the URLs that readers and programs get, "https://archive.example"; "": see `http.public_url`."""
     files_address: str = ""
-    """The "host[:port]" from which files that a browser would render are served, "" for `address` (note 32)."""
+    """The "host[:port]" from which files that a browser would render are served, "" for `address` (note 32: pages of
+    depositors)."""
     relations: tuple[str, ...] | None = None
-    """The relations it answers for (SVC-07), as qualifiers ("", ".metadata", ...); None: all it can derive."""
+    """The relations it answers for (SVC-07: which relations), as qualifiers ("", ".metadata", ...); None: all it can
+    derive."""
     filter_answers: bool = True
-    """Whether answers hold only what the request needs (SVC-18)."""
+    """Whether answers hold only what the request needs (SVC-18: filtering changes no outcome)."""
     mint_host: str = ""
     """The host name that new labels spell; "" where the Archive mints nothing."""
     mint_port: int = 80
@@ -125,19 +127,21 @@ class ArchiveSettings(_Addressed):
     for_trying: bool = False
     """Whether labels may be minted under names and addresses without an owner."""
     networks: tuple[str, ...] = ()
-    """The networks, such as "10.0.0.0/8", whose readers may have what is restricted (SVC-10)."""
+    """The networks, such as "10.0.0.0/8", whose readers may have what is restricted (SVC-10: URLs by reader)."""
     trusted_resolvers: tuple[str, ...] = ()
-    """The networks of resolvers that are trusted about a reader's address (AMB-54) and about counts of readers."""
+    """The networks of resolvers that are trusted about a reader's address (AMB-54: which address counts) and about
+    counts of readers."""
     trusted_proxies: tuple[str, ...] = ()
     """The networks of proxies in front of this Archive, whose X-Forwarded-For is trusted."""
     metrics_networks: tuple[str, ...] = ()
     """Networks from which /-/metrics may be read; without any, only this machine."""
     reuse_seconds: int = 60
-    """How long a resolver may reuse an answer without asking what has changed; 0: no resolver reuses any (note 1)."""
+    """How long a resolver may reuse an answer without asking what has changed; 0: no resolver reuses any (note 1:
+    reuse of answers)."""
     largest_upload: int = 8 << 30
     """Bytes of the largest file that is received over HTTP."""
     holdings_filter: bool = True
-    """Whether it publishes a filter of the names that it answers for (note 45)."""
+    """Whether it publishes a filter of the names that it answers for (note 45: filters of holdings)."""
     audit_days: int = 30
     """Within how many days every stored file is read again and compared with its SHA-256; 0: only on demand."""
     refresh_hours: int = 24
@@ -200,7 +204,7 @@ class JoinedResolver(Settings):
     key: str
     """The registration key agreed with it; a secret."""
     service: str = ""
-    """The IBI of its service (MSG-02), "" for one that tells it at /-/about."""
+    """The IBI of its service (MSG-02: the resolver's address), "" for one that tells it at /-/about."""
     left: bool = False
     """Whether the Archive has left it: the key is kept for the day when it joins again."""
 
@@ -229,9 +233,9 @@ class ResolverSettings(_Addressed):
     address: str
     """Where it answers: "host[:port]"."""
     service: IBIForms
-    """The resolver service item (MSG-02)."""
+    """The resolver service item (MSG-02: the resolver's address)."""
     aliases: tuple[str, ...] = ()
-    """Other "host[:port]" spellings under which it is the same resolver (AMB-30)."""
+    """Other "host[:port]" spellings under which it is the same resolver (AMB-30: what is a service request)."""
     public_url: str = ""
     """The root of the URLs that readers and programs get, "https://urlib.net"; "": see `http.public_url`."""
     policy: str = "hardened"
@@ -258,7 +262,8 @@ class ResolverSettings(_Addressed):
     negative_seconds: int = 60
     """How long the negative cache keeps that no Archive holds an item; 0: never."""
     redirect_seconds: int = 0
-    """How long caches of others may reuse a redirect that depends on no reader; 0: never (note 3)."""
+    """How long caches of others may reuse a redirect that depends on no reader; 0: never (note 3: caching of
+    redirects)."""
     redirect_mebibytes: int = 96
     """How much memory each process takes for its cached redirects, about two thirds of a kibibyte for each."""
     original_days: int = 30

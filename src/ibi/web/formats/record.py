@@ -99,8 +99,8 @@ def kind_of(types: Iterable[str]) -> ItemKind:
     return OTHER
 
 
-# Strangers type Dublin Core values: control characters, lone surrogates and marks that change the direction
-# of writing could forge or hide lines of a reference (T14), so each value becomes one clean line here.
+# Strangers type Dublin Core values: control characters, lone surrogates and marks that change the direction of
+# writing could forge or hide lines of a reference (T14: injected text), so each value becomes one clean line here.
 _BLANKS: Final = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]+")
 _TURNING: Final = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _WEB: Final = ("http://", "https://")

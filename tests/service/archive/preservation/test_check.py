@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from ibi.archive.preservation.audit import Audit
-from ibi.archive.preservation.check import Difference, check
+from ibi.archive.preservation.check import check
+from ibi.archive.preservation.file_check import Difference
 from ibi.archive.store import sidecars
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.minting.machine import this_machine

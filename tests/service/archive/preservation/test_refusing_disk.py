@@ -15,7 +15,8 @@ from ibi.archive.preservation.backup import Backup, restore, verify
 from ibi.archive.preservation.backup_store import BackupStore
 from ibi.archive.preservation.bag_ingest import take_bag
 from ibi.archive.preservation.bagging import bag_at, write_bag
-from ibi.archive.preservation.check import Difference, check
+from ibi.archive.preservation.check import check
+from ibi.archive.preservation.file_check import Difference
 from ibi.archive.preservation.rebuild import rebuild
 from ibi.archive.store.data_directory import DataDirectory
 from ibi.archive.store.item_changes import deposit

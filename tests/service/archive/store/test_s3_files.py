@@ -208,15 +208,15 @@ def test_one_of_several_nodes_places_and_removes_files_at_a_time(
     store = postgresql.new_database()
     one, other = (S3Files(tmp_path / name, place, OWNER, store=store) for name in ("one", "other"))
     monkeypatch.setattr(session_lock, "WAIT_SECONDS", 1)
-    with one.settling() as check:
+    with one.placing() as check:
         with (
             pytest.raises(SetupError, match="the lock of files in the database cannot be held"),
-            other.settling(),
+            other.placing(),
         ):
             pass
         check()
         postgresql.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'")
-        with other.settling(), pytest.raises(SetupError, match="cannot be held"):
+        with other.placing(), pytest.raises(SetupError, match="cannot be held"):
             check()  # as one that had stood still for too long
 
 

@@ -300,5 +300,7 @@ def test_while_postgresql_is_away_nodes_say_not_ready_and_what_is_asked_of_them_
     until(lambda: all(get(f"{node.root}/-/readyz").status == 200 for node in field.nodes))
     until(lambda: led(field, 2) == place(2))
     # A worker may find the store again a moment after the one that said ready.
-    until(lambda: get(f"{here.root}/-/api/registrations", authorization=f"Bearer {field.token}").status == 200)
+    until(
+        lambda: get(f"{here.root}/-/api/registrations", authorization=f"Bearer {field.token}").status == 200
+    )
     assert len(field.ask(here, "/registrations")["registrations"]) >= 2

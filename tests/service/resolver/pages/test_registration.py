@@ -301,7 +301,7 @@ def test_one_source_applies_a_few_times_only_and_others_still_can(tmp_path: Path
 
 
 def test_so_many_applications_wait_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ibi.resolver.registry.registry.MOST_APPLICATIONS", 3)
+    monkeypatch.setattr("ibi.resolver.registry.registrations.MOST_APPLICATIONS", 3)
 
     async def scene(here: Scene) -> None:
         for number in range(3):

@@ -20,7 +20,8 @@ from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import InclusionRequest, is_key
 from ibi.resolver.model.archive import Move
 from ibi.resolver.registry.keys import hash_key, is_weak_key, strong_key
-from ibi.resolver.registry.registry import MIGRATIONS, MOST_APPLICATIONS, Registry
+from ibi.resolver.registry.registrations import MOST_APPLICATIONS
+from ibi.resolver.registry.registry import MIGRATIONS, Registry
 from ibi.runtime.database import check_version, migrate, open_engine, upgrade
 from support.checks.full_disk import files_of_at_most
 from support.concurrency.threads import switching_often

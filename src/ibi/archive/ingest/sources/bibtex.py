@@ -282,7 +282,7 @@ class _Entries(LowLevelParser):  # type: ignore[misc]  # pybtex ships no types
 
 
 class _Strings(dict[str, str]):
-    """The texts of @string. They may contain each other, so an entry may use only so many (threat T23)."""
+    """The texts of @string. They may contain each other, so an entry may use only so many (T23: hostile uploads)."""
 
     given: int
     """Characters of these texts that the present entry has used."""

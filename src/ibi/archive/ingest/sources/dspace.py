@@ -1,8 +1,8 @@
 """Reads a folder that DSpace has exported (Simple Archive Format): a folder for each item, with its files.
 
-Of the files, those of the bundle ORIGINAL are taken: not the extracted texts, thumbnails and deposit licences,
-which DSpace makes or keeps for itself. What it notes for itself (provenance, when a record came in) is left
-out: it names people who deposited. XML with a document type or an entity is refused (threat T23).
+Of the files, those of the bundle ORIGINAL are taken: not the extracted texts, thumbnails and deposit licences, which
+DSpace makes or keeps for itself. What it notes for itself (provenance, when a record came in) is left out: it names
+people who deposited. XML with a document type or an entity is refused (T23: hostile uploads).
 """
 
 from __future__ import annotations

@@ -34,8 +34,9 @@ class OaiRecord:
 def item_of(record: OaiRecord, host: str) -> dict[str, Any]:
     """Make the object of a record, as in a JSON line; `host` is the repository's.
 
-    Its url is its landing page: its first URL on the repository's own host, else its first URL, else the URL
-    of its DOI. A record with an IBI becomes a copy under that name, and gets no other name (ARC-04).
+    Its url is its landing page: its first URL on the repository's own host, else its first URL, else the URL of its
+    DOI. A record with an IBI becomes a copy under that name, and gets no other name (ARC-04: never original and copy
+    together).
     """
     values: dict[str, list[Any]] = {}
     for element, text, language in _in_order(record.values):

@@ -33,11 +33,15 @@ KEPT_SECONDS: Final = 86_400
 
 # At each thousandth change, at most 10,000 of the oldest rows are deleted: no transaction takes long for it, and a log
 # that is too long still becomes shorter.
-_TRIM_EVERY, _TRIM_MOST = 1_000, 10_000
+TRIM_EVERY, TRIM_MOST = 1_000, 10_000
+
+LAST_FEED: Final = "SELECT max(feed) FROM event WHERE feed IS NOT NULL"
+"""The number of the last event. Without its condition, SQLite would read all events instead of the index of these."""
+
 
 # Events keep their numbers when the log is cleared, so numbers go up all the same.
 _NEXT: Final = (
-    "SELECT max(coalesce((SELECT max(number) FROM changed), 0), coalesce((SELECT max(feed) FROM event), 0)) + 1,"
+    f"SELECT max(coalesce((SELECT max(number) FROM changed), 0), coalesce(({LAST_FEED}), 0)) + 1,"  # noqa: S608 - our own words
     " CAST(strftime('%s', 'now') AS INTEGER), julianday('now'),"
     " coalesce((SELECT rules FROM changed ORDER BY number DESC LIMIT 1), 0)"
 )
@@ -46,11 +50,13 @@ _ADD: Final = (
 )
 _CLEAR: Final = "DELETE FROM changed WHERE number < :number"
 # Only a beginning of the log is deleted, so that no change is missing behind a position that is found. A moment later
-# than tomorrow comes from a clock that was wrong.
+# than tomorrow comes from a clock that was wrong. One bound, the lowest of three: of several, SQLite would look up only
+# the first one, and read all rows below it.
 _TRIM: Final = (
-    "DELETE FROM changed WHERE number <= :number - :kept AND number < (SELECT min(number) FROM changed) + :most"
-    " AND number < coalesce((SELECT min(number) FROM (SELECT number, moment FROM changed ORDER BY number LIMIT :most)"
-    " AS oldest WHERE moment BETWEEN :now - :day AND :now + :day), :number)"
+    "DELETE FROM changed WHERE number < (SELECT min(below) FROM (SELECT :number - :kept + 1 AS below"
+    " UNION ALL SELECT min(number) + :most FROM changed"
+    " UNION ALL SELECT min(number) FROM (SELECT number, moment FROM changed ORDER BY number LIMIT :most) AS oldest"
+    " WHERE moment BETWEEN :now - :day AND :now + :day) AS bounds)"
 )
 _NEWEST: Final = "SELECT number, word, rules FROM changed ORDER BY number DESC LIMIT 1"
 _OLDEST: Final = "SELECT coalesce(min(number), 1) FROM changed"
@@ -83,8 +89,8 @@ def log_changes(run: SqlRunner, items: Sequence[int | None], rules: int | None =
             for number, item in zip(numbers, items, strict=True)
         ],
     )
-    if numbers and first // _TRIM_EVERY < numbers.stop // _TRIM_EVERY:
-        run(_TRIM, number=numbers[-1], kept=KEPT, now=now, day=KEPT_SECONDS, most=_TRIM_MOST)
+    if numbers and first // TRIM_EVERY < numbers.stop // TRIM_EVERY:
+        run(_TRIM, number=numbers[-1], kept=KEPT, now=now, day=KEPT_SECONDS, most=TRIM_MOST)
     return numbers
 
 

@@ -1,7 +1,8 @@
 """The sources of copies and of harvested records.
 
-Table `copied`: where the original of each copy is, and since when the copy is not known to equal it (ARC-13). Column
-`due`: whether the copy has to be compared soon, because its Archive has told that the original changed:
+Table `copied`: where the original of each copy is, and since when the copy is not known to equal it (ARC-13: copies
+follow originals). Column `due`: whether the copy has to be compared soon, because its Archive has told that the
+original changed:
 
     (empty)                   no
     43.e2a4490c61bb07d5       yes: it was named by the reply up to this position

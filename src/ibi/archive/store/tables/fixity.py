@@ -1,4 +1,4 @@
-"""Fixity: when each stored file was last read, when it was last good, and what is wrong with it (threat T35).
+"""Fixity: when each stored file was last read, when it was last good, and what is wrong with it (T35: faults of disks).
 
 A row is about one file with one digest; it does not apply to another file that has replaced it since.
 """

@@ -69,9 +69,7 @@ def removed_names(run: SqlRunner, names: list[str]) -> list[str]:
 _FEED = "SELECT feed, item, number, moment, what, detail FROM event"
 _FEED_AFTER = f"{_FEED} WHERE feed > :after ORDER BY feed LIMIT :most"
 _FEED_AT = f"{_FEED} WHERE feed = :at"
-_FEED_NOW = (
-    "SELECT coalesce((SELECT max(feed) FROM event), 0), coalesce((SELECT max(number) FROM item), 0) + 1"
-)
+_FEED_NOW = f"SELECT coalesce(({change_log.LAST_FEED}), 0), coalesce((SELECT max(number) FROM item), 0) + 1"  # noqa: S608 - our own words
 _ITEMS_BELOW = "SELECT number FROM item WHERE number < :below ORDER BY number DESC LIMIT :most"
 
 
@@ -110,7 +108,10 @@ def items_below(run: SqlRunner, below: int, most: int) -> list[int]:
 
 # What happened in another Archive came with the item when it was handed over; it changed nothing here.
 _HERE = "json_extract(event.detail, '$.archive') IS NULL"
-_ENDS = "SELECT coalesce((SELECT min(feed) FROM event), 0), coalesce((SELECT max(feed) FROM event), 0)"
+_ENDS = (
+    "SELECT coalesce((SELECT min(feed) FROM event WHERE feed IS NOT NULL), 0),"  # noqa: S608 - our own words
+    f" coalesce(({change_log.LAST_FEED}), 0)"
+)
 _MOMENT_AFTER = f"SELECT moment FROM event WHERE feed > :after AND {_HERE} ORDER BY feed LIMIT 1"  # noqa: S608 - our own words
 _BEFORE = (
     "EXISTS (SELECT 1 FROM event AS before WHERE before.item = event.item AND before.number < event.number"

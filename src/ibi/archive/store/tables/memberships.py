@@ -25,7 +25,7 @@ class MembershipStanding(StrEnum):
     INCLUDED = "included"
     """The Archive is included, and the resolver could reach it."""
     UNCONFIRMED = "included, not confirmed"
-    """The Archive is included, although the resolver could not reach it (REG-05)."""
+    """The Archive is included, although the resolver could not reach it (REG-05: what inclusion needs)."""
     REFUSED = "refused"
     """The resolver refuses the Archive, its key, or its address."""
     EXCLUDED = "excluded"
@@ -41,9 +41,9 @@ class MembershipStanding(StrEnum):
 class MembershipRecord:
     """The state of this Archive at one resolver. Moments: "2026-11-21T10:00:00Z".
 
-    `since`: when `standing` began; `heard`: when the resolver last answered ("": never); `problem`: the last
-    failure, None if the last request succeeded; `notices`: whether the resolver takes notices of change (note
-    46). `notices` is not stored, because the resolver states it with each inclusion status.
+    `since`: when `standing` began; `heard`: when the resolver last answered ("": never); `problem`: the last failure,
+    None if the last request succeeded; `notices`: whether the resolver takes notices of change (note 46: notices of
+    change). `notices` is not stored, because the resolver states it with each inclusion status.
     """
 
     resolver: str

@@ -1,6 +1,7 @@
-"""The journals of outgoing and of incoming hand-overs of originals (AMB-24, threat T33).
+"""The journals of outgoing and of incoming hand-overs of originals.
 
-A row changes in one transaction with its item: after any interruption each Archive knows its stage.
+A row changes in one transaction with its item: after any interruption each Archive knows its stage. See AMB-24:
+moving an original; T33: lost or doubled originals.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Usage: visits of items by month and country (COUNTER), and counted acknowledgments (SVC-20, SVC-21).
+"""Usage: visits of items by month and country (COUNTER), and counted acknowledgments.
 
-A visit that must not be counted twice leaves a fingerprint (a `visit_mark`) for at most an hour: a keyed hash
-that does not reveal the reader. Each day has its own key, which is deleted after that day.
+A visit that must not be counted twice leaves a fingerprint (a `visit_mark`) for at most an hour: a keyed hash that
+does not reveal the reader. Each day has its own key, which is deleted after that day. See SVC-20: acknowledgments by
+URL key; SVC-21: unguessable URL keys.
 """
 
 from __future__ import annotations

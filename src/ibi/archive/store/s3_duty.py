@@ -1,4 +1,7 @@
-"""The periodic task of an Archive whose files are in an S3 store: what deposits that broke off have left is done."""
+"""The periodic task of an Archive whose files are in an S3 store: places files, and removes what no item lists.
+
+A deposit that broke off leaves both: listed files that are not in their places yet, and objects that no item lists.
+"""
 
 from __future__ import annotations
 
