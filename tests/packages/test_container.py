@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support.engines.debian import wheels
-from support.engines.world import ADDRESS, DIRECTORY, World
+from support.engines.debian import root_filesystem, wheels
+from support.engines.world import ADDRESS, DIRECTORY, PATH, World, what_is_missing, world
 from support.pages.blocks import blocks
 from support.pages.runner import SHELL, Shell, run_page, shell
 from support.style.layers import ROOT
@@ -25,6 +26,8 @@ SHOWN = {"203.0.113.7": ADDRESS, "https://acme.example.org/dir": DIRECTORY}
 """What the page shows, and what this machine has instead."""
 SERVICES = ("resolver", "first", "second")
 RESOLVER, ARCHIVE = "resolvedor.example.org", "arquivo.example.org"
+BASE = "localhost/debian:trixie-slim"  # found by the short name that the recipe has
+CADDY = "docker.io/library/caddy:2.11"
 NO_RIGHTS = "0000000000000000"
 NET_BIND_SERVICE = "0000000000000400"
 
@@ -38,6 +41,42 @@ ENGLISH = {
     "--language pt": "--language en",
     "LANGUAGE=pt_BR": "LANGUAGE=en",
 }
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[World]:
+    """A machine that has the images which the recipe and the services name."""
+    if missing := what_is_missing():
+        pytest.skip(f"needs {', '.join(missing)}")
+    with world(tmp_path / "world") as made:
+        base = root_filesystem("trixie", "python3", "python3-venv", "ca-certificates")
+        caddy = tmp_path / "caddy"
+        caddy.mkdir()
+        shutil.copy(str(shutil.which("caddy", path=PATH)), caddy / "caddy")
+        recipe = f"FROM {BASE}\nCOPY caddy /usr/bin/caddy\nENV XDG_DATA_HOME=/data XDG_CONFIG_HOME=/config\n"
+        (caddy / "Containerfile").write_text(recipe)
+        done(made, tmp_path, f"podman import --quiet {base} {BASE}")
+        done(made, tmp_path, f"buildah build --quiet --format docker --tag {CADDY} caddy")
+        yield made
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of what a checkout has for the page."""
+    folder = tmp_path / "ibi"
+    for name in ("src", "man", "requirements", "packaging"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "wheels"))
+    for path in ROOT.iterdir():
+        if path.is_file():
+            shutil.copy(path, folder)
+    return folder
+
+
+def done(machine: World, folder: Path, text: str) -> str:
+    """Run lines of a shell that must succeed, and return what they print."""
+    status, out, err = machine.run(folder, text)
+    assert status == 0, f"{text}\n{out}{err}"
+    return out
 
 
 def test_both_pages_have_the_same_examples() -> None:
@@ -93,34 +132,34 @@ def nothing_has_rights(machine: World, folder: Path) -> None:
         "id -u; grep -h -E ^Cap[EB] /proc/1/status; grep NoNewPrivs /proc/1/status; touch /opt/x 2>&1 || true"
     )
     for service in (*SERVICES, "caddy"):
-        user, effective, bounding, privileges, written = machine.done(
-            folder, f"podman exec ibi_{service}_1 sh -c '{look}'"
+        user, effective, bounding, privileges, written = done(
+            machine, folder, f"podman exec ibi_{service}_1 sh -c '{look}'"
         ).splitlines()
         rights = NET_BIND_SERVICE if service == "caddy" else NO_RIGHTS
         assert [each.split()[-1] for each in (effective, bounding, privileges)] == [rights, rights, "1"]
         assert "Read-only file system" in written
         assert (user == "0") is (service == "caddy")
     writing = "import tempfile as t; t.TemporaryFile().write(b'x'); t.TemporaryFile(dir='/data').write(b'x')"
-    machine.done(folder, f'podman exec ibi_first_1 python -c "{writing}"')
+    done(machine, folder, f'podman exec ibi_first_1 python -c "{writing}"')
 
 
 def health_is_checked(machine: World, folder: Path) -> None:
     for service in SERVICES:
-        machine.done(folder, f"podman healthcheck run ibi_{service}_1")
-    machine.done(folder, "podman run --detach --name idle --init localhost/ibi sleep 600")
+        done(machine, folder, f"podman healthcheck run ibi_{service}_1")
+    done(machine, folder, "podman run --detach --name idle --init localhost/ibi sleep 600")
     assert machine.run(folder, "podman healthcheck run idle")[0] == 1
-    machine.done(folder, "podman rm --force --time 0 idle")
+    done(machine, folder, "podman rm --force --time 0 idle")
 
 
 def nothing_is_wrong(machine: World, folder: Path) -> None:
     """The doctor finds no fault, labels are given after the containers were replaced, and backups are there."""
     for service in SERVICES:
-        found = json.loads(machine.done(folder, f"podman exec ibi_{service}_1 ibi doctor --json"))
+        found = json.loads(done(machine, folder, f"podman exec ibi_{service}_1 ibi doctor --json"))
         assert (found["faults"], service) == (0, service), found
-    listed = machine.done(folder, "podman exec ibi_resolver_1 env LANGUAGE=en ibi resolver archives")
+    listed = done(machine, folder, "podman exec ibi_resolver_1 env LANGUAGE=en ibi resolver archives")
     assert [line.split()[-1] for line in listed.splitlines()] == ["included", "included"]
     for archive in ("first", "second"):
-        assert machine.done(folder, f"podman exec ibi_{archive}_1 ls /backups/{archive}").split()
+        assert done(machine, folder, f"podman exec ibi_{archive}_1 ls /backups/{archive}").split()
 
 
 DEPOSITING = """\
@@ -134,13 +173,14 @@ done
 
 def a_restart_loses_nothing(machine: World, folder: Path) -> None:
     """Two clients deposit while the Archive gets SIGTERM, ends with 0 and is started again."""
-    machine.done(folder, "podman exec ibi_first_1 ibi archive set --granularity 0.1")
-    token = machine.done(folder, "podman exec ibi_first_1 ibi archive token add loader --scope deposit")
+    done(machine, folder, "podman exec ibi_first_1 ibi archive set --granularity 0.1")
+    token = done(machine, folder, "podman exec ibi_first_1 ibi archive token add loader --scope deposit")
     text = [
         DEPOSITING.format(client=client, token=token.strip(), host=ARCHIVE) for client in ("one", "another")
     ]
     clients = [machine.start(folder, each) for each in text]
-    ended = machine.done(
+    ended = done(
+        machine,
         folder,
         "sleep 1; podman stop --time 30 ibi_first_1 > /dev/null; "
         "podman inspect --format '{{.State.ExitCode}}' ibi_first_1; podman start ibi_first_1 > /dev/null",
@@ -149,7 +189,7 @@ def a_restart_loses_nothing(machine: World, folder: Path) -> None:
     printed = [client.communicate() for client in clients]
     assert [out.split() for out, _ in printed] == [["201"] * 15] * 2, printed
     names = {json.loads(path.read_bytes())["rep"] for path in folder.glob("reply-*.json")}
-    held = machine.done(folder, "podman exec ibi_first_1 ibi archive list --json").splitlines()
+    held = done(machine, folder, "podman exec ibi_first_1 ibi archive list --json").splitlines()
     assert len(names) == 30
     assert names <= {json.loads(line)["rep"] for line in held}
     assert len(held) == 30 + 2
@@ -158,7 +198,7 @@ def a_restart_loses_nothing(machine: World, folder: Path) -> None:
 def notices_are_accepted(machine: World, folder: Path) -> None:
     """The resolver accepts the notices of an Archive on the same server, which come by the public name."""
     for archive in ("first", "second"):
-        assert "is not told what changes" not in machine.done(folder, f"podman logs ibi_{archive}_1 2>&1")
+        assert "is not told what changes" not in done(machine, folder, f"podman logs ibi_{archive}_1 2>&1")
 
 
 def a_wrong_setting_is_one_sentence(machine: World, folder: Path) -> None:
@@ -177,11 +217,12 @@ def a_lost_volume_is_restored(machine: World, folder: Path, name: str) -> None:
     restoring = [block.text for block in blocks(PAGES["pt-BR"]) if block.language == "bash"]
     assert len(restoring) == 2
     for text in restoring:
-        machine.done(folder, f"set -eu\n{text}")
-    machine.done(folder, "podman exec ibi_first_1 ibi archive settle --all")
+        done(machine, folder, f"set -eu\n{text}")
+    done(machine, folder, "podman exec ibi_first_1 ibi archive settle --all")
     curl = "curl -sSfL --retry 60 --retry-delay 1 --retry-all-errors"
-    assert machine.done(folder, f"{curl} https://{RESOLVER}/{name}") == "Relatório anual do instituto\n"
-    machine.done(
+    assert done(machine, folder, f"{curl} https://{RESOLVER}/{name}") == "Relatório anual do instituto\n"
+    done(
+        machine,
         folder,
         "podman exec ibi_first_1 ibi archive deposit --title Further --url https://example.org/",
     )

@@ -8,15 +8,15 @@ PostgreSQL, SeaweedFS, HAProxy and Caddy are made of programs of this machine: n
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from support.engines.debian import wheels
-from support.engines.images import make_stores_and_balancer
-from support.engines.world import ADDRESS, DIRECTORY, World
-from support.pages.blocks import blocks
+from support.engines.debian import root_filesystem, wheels
+from support.engines.images import make_engines
+from support.engines.world import ADDRESS, DIRECTORY, World, what_is_missing, world
 from support.pages.runner import SHELL, Shell, run_page, shell
 from support.pages.scale import scale_examples, scale_page, scale_section
 from support.style.layers import ROOT
@@ -37,34 +37,47 @@ NODES = ("resolver1", "resolver2", "resolver3", "archive1", "archive2")
 CURL = "curl -sSfL --retry 60 --retry-delay 1 --retry-all-errors"
 
 
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[World]:
+    """A machine that has the images which the recipe and the services name."""
+    if missing := what_is_missing():
+        pytest.skip(f"needs {', '.join(missing)}")
+    with world(tmp_path / "world") as made:
+        base = root_filesystem("trixie", "python3", "python3-venv", "ca-certificates")
+        made.done(tmp_path, f"podman import --quiet {base} {BASE}")
+        make_engines(made, tmp_path / "engines", BASE)
+        yield made
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of what a checkout has for the page."""
+    folder = tmp_path / "ibi"
+    for name in ("src", "man", "requirements", "packaging"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "wheels"))
+    for path in ROOT.iterdir():
+        if path.is_file():
+            shutil.copy(path, folder)
+    return folder
+
+
 def test_nodes_die_and_readers_are_led(machine: World, checkout: Path) -> None:
     compose = checkout / "packaging/container"
-    make_stores_and_balancer(machine, checkout.parent / "engines", BASE)
     shutil.copy(machine.authorities, compose / "authority.pem")
     (compose / "trust.yaml").write_text(_trusting())
     environment = {
         **machine.environment,
         "LANGUAGE": "pt_BR",
         "PIP_NO_INDEX": "1",
-        "PIP_FIND_LINKS": str(wheels()),
+        "PIP_FIND_LINKS": str(wheels(stores=True)),
     }
     with shell(checkout, environment, [*machine.entering(checkout), *SHELL], timeout=400) as at:
-        _make_image(at)
-        at.run(f"cd {compose}")
         run_page(scale_page("pt-BR"), at, checkout, SHOWN, scale_section())
         _the_link_leads_to_the_document(at)
         _no_service_is_root(machine, compose)
         _metrics_are_read_in_the_network(machine, compose)
         _what_one_machine_has_is_moved(at, machine, compose)
         _without_a_node_the_balancers_say_when_to_come_again(machine, compose)
-
-
-def _make_image(at: Shell) -> None:
-    """Make the image as the page about containers says, if no other test of this process has made it."""
-    page = ROOT / "docs/pt-BR/how-to/container.md"
-    recipe = next(block for block in blocks(page) if "podman build" in block.text)
-    if not at.run("podman images --quiet localhost/ibi").strip():
-        at.run(recipe.text)
 
 
 def _trusting() -> str:

@@ -19,7 +19,8 @@ from pathlib import Path
 
 from support.style.layers import ROOT
 
-LOCKS = (ROOT / "requirements/node.txt", ROOT / "requirements/stores.txt")
+LOCKS = {False: ["node.txt"], True: ["node.txt", "stores.txt"]}
+"""The files of requirements that the services need: without the stores of several nodes, and with them."""
 
 
 def cache() -> Path:
@@ -56,14 +57,15 @@ def root_filesystem(suite: str, *packages: str, downloaded: str = "") -> Path:
     return path
 
 
-def wheels(python: str = "3.13") -> Path:
-    """Return a folder with the wheels of the services and their stores, for such a Python on this machine."""
-    key = hashlib.sha256(b"".join(lock.read_bytes() for lock in LOCKS)).hexdigest()[:12]
+def wheels(python: str = "3.13", *, stores: bool = False) -> Path:
+    """Return a folder with the wheels that LOCKS names, for such a Python on this machine."""
+    locks = [ROOT / "requirements" / name for name in LOCKS[stores]]
+    key = hashlib.sha256(b"".join(lock.read_bytes() for lock in locks)).hexdigest()[:12]
     with _made_once(cache() / f"wheels-{python}-{key}") as (path, unfinished):
         if unfinished is not None:
             pip = [sys.executable, *"-m pip download --quiet --disable-pip-version-check --no-deps".split()]
             which = ["--only-binary=:all:", "--python-version", python, "--require-hashes"]
-            _run([*pip, *which, *(f"--requirement={lock}" for lock in LOCKS), "--dest", str(unfinished)])
+            _run([*pip, *which, *(f"--requirement={lock}" for lock in locks), "--dest", str(unfinished)])
     return path
 
 

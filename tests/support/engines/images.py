@@ -72,15 +72,8 @@ ENV XDG_DATA_HOME=/data XDG_CONFIG_HOME=/config
 """
 
 
-def make_caddy(machine: World, folder: Path, base: str) -> None:
-    """Make docker.io/library/caddy:2.11."""
-    root = _root(folder, "caddy")
-    shutil.copy(str(shutil.which("caddy", path=PATH)), root / "usr/bin/caddy")
-    _build(machine, root, "docker.io/library/caddy:2.11", _CADDY, base)
-
-
-def make_stores_and_balancer(machine: World, folder: Path, base: str) -> None:
-    """Make docker.io/library/postgres:17, docker.io/chrislusf/seaweedfs:4.48 and docker.io/library/haproxy:3.2."""
+def make_engines(machine: World, folder: Path, base: str) -> None:
+    """Make postgres:17, seaweedfs:4.48, haproxy:3.2 and caddy:2.11, each with the whole name that services have."""
     root, bin_folder = _root(folder, "postgresql"), programs()
     assert bin_folder is not None
     # Programs look for their files where they were built to have them.
@@ -103,6 +96,10 @@ def make_stores_and_balancer(machine: World, folder: Path, base: str) -> None:
     shutil.copy(program, root / "usr/bin/haproxy")
     _copy_libraries(root, [program])
     _build(machine, root, "docker.io/library/haproxy:3.2", _HAPROXY, base)
+
+    root = _root(folder, "caddy")
+    shutil.copy(str(shutil.which("caddy", path=PATH)), root / "usr/bin/caddy")
+    _build(machine, root, "docker.io/library/caddy:2.11", _CADDY, base)
 
 
 def _root(folder: Path, name: str) -> Path:
