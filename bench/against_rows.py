@@ -383,8 +383,11 @@ def make_archive(side: Side, data: Path) -> None:
     )
 
 
-def make_resolver(setting: Setting, side: Side, archives: Server) -> Path:
-    """A resolver that includes the scripted Archives: it mirrors them from a list, signed as a resolver signs it."""
+def make_resolver(setting: Setting, side: Side, archives: Server, *more: str) -> Path:
+    """A resolver that includes the scripted Archives: it mirrors them from a list, signed as a resolver signs it.
+
+    `more`: further arguments of `ibi resolver init`.
+    """
     data, listed = setting.folder(side) / "resolver", setting.place / "registry"
     key = Ed25519PrivateKey.generate()
     public = key.public_key().public_bytes_raw().hex()
@@ -409,7 +412,7 @@ def make_resolver(setting: Setting, side: Side, archives: Server) -> Path:
     signature = key.sign(_canonical(registry)).hex()
     listed.write_bytes(_canonical({"registry": registry, "signature": signature}) + b"\n")
     own = ("--address", "127.0.0.1", "--service-ibi", "J8LNKB5R7W/3FUQHC5", "--allow-private-archives")
-    side.run("resolver", "init", "--data", data, *own)
+    side.run("resolver", "init", "--data", data, *own, *more)
     side.run("resolver", "set", "--data", data, "request_rate", "0")
     side.run("resolver", "import-registry", "--data", data, listed, "--key", public)
     return data

@@ -9,15 +9,13 @@ ways to run gunicorn on one core.
 from __future__ import annotations
 
 import os
-import pwd
-import re
-import shutil
 import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.databases import postgres, postgres_folders
 from bench.load import post
 from bench.processes import NotHere, NotStarted, Server, run, serving
 
@@ -34,7 +32,6 @@ _DURABLE = {
     "PostgreSQL": "SHOW fsync; SHOW synchronous_commit; SHOW wal_sync_method",
     "SQLite": "PRAGMA journal_mode; PRAGMA synchronous",
 }
-_POSTGRES_READY = re.compile("database system is ready to accept connections")
 _SETTINGS = """from arklet.entrypoints.settings import *
 if {kept}:
     DATABASES["default"]["CONN_MAX_AGE"] = None
@@ -110,17 +107,19 @@ def arklets(folder: Path, ways: Sequence[str] = WAYS, names: int = 0) -> Iterato
     python, found = environment(), postgres_folders()
     lite = all(way.startswith("SQLite") for way in ways)
     with ExitStack() as stack:
-        postgres = (
-            stack.enter_context(_postgres(found[-1], folder / "postgres")) if found and not lite else None
+        database = (
+            stack.enter_context(postgres(found[-1], folder / "postgres", "arklet"))
+            if found and not lite
+            else None
         )
-        if postgres is None and not lite:
+        if database is None and not lite:
             print(
                 "\narklet with PostgreSQL is not measured: PostgreSQL is not here (Debian package postgresql)"
             )
         yield [
-            stack.enter_context(_arklet(way, python, folder / f"arklet{at}", postgres, names))
+            stack.enter_context(_arklet(way, python, folder / f"arklet{at}", database, names))
             for at, way in enumerate(ways)
-            if postgres or way.startswith("SQLite")
+            if database or way.startswith("SQLite")
         ]
 
 
@@ -154,26 +153,3 @@ def _arklet(way: str, python: Path, folder: Path, postgres: Server | None, names
         request = post("/mint", b'{"naan":12345,"shoulder":"/t1"}', f"Bearer {words.strip()}")
         servers = (web,) if lite or postgres is None else (web, postgres)
         yield Arklet(way, web, servers, request, ", ".join(durability.split()))
-
-
-def postgres_folders() -> list[Path]:
-    """Where PostgreSQL's programs are, the last being the best; Debian keeps them out of the way."""
-    found = shutil.which("initdb")
-    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    return [each.parent for each in (*debian, *([Path(found)] if found else ()))]
-
-
-@contextmanager
-def _postgres(programs: Path, folder: Path) -> Iterator[Server]:
-    """A new PostgreSQL with its own defaults, reached by a socket in `folder`; never run by root."""
-    folder.mkdir()
-    user = None
-    if os.geteuid() == 0:
-        user = "postgres" if "postgres" in {one.pw_name for one in pwd.getpwall()} else "nobody"
-        shutil.chown(folder, user)
-    env = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
-    run([programs / "initdb", "-D", folder / "data", "-U", "arklet", "-A", "trust", "-E", "UTF8"], env, user)
-    options = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}"]
-    command: list[str | Path] = [programs / "postgres", "-D", folder / "data", *options]
-    with serving(command, folder.parent / "postgres.log", _POSTGRES_READY, env, user) as server:
-        yield server

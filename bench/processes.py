@@ -47,11 +47,12 @@ def serving(
     ready: re.Pattern[str] = _READY,
     env: Mapping[str, str] | None = None,
     user: str | None = None,
+    core: int = SERVER_CORE,
 ) -> Iterator[Server]:
-    """Start a server on SERVER_CORE and wait until its log has `ready`, whose group, if any, is the port."""
+    """Start a server on one core and wait until its log has `ready`, whose group, if any, is the port."""
     with log.open("wb") as words:
         process = subprocess.Popen(  # noqa: S603 - our own command
-            ["taskset", "-c", str(SERVER_CORE), *map(str, command)],  # noqa: S607 - wherever it lies
+            ["taskset", "-c", str(core), *map(str, command)],  # noqa: S607 - wherever it lies
             stdin=subprocess.DEVNULL, stdout=words, stderr=words, env=env,
             user=user, group=user, extra_groups=[] if user else None,
         )  # fmt: skip

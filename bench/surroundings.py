@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench import arklet
+from bench.databases import postgres_folders
 from bench.processes import LOAD_CORE, SERVER_CORE
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def versions() -> dict[str, str]:
 
 
 def _programs() -> Iterable[tuple[str, str]]:
-    folders = [os.environ.get("PATH", os.defpath), "/usr/sbin", *map(str, arklet.postgres_folders())]
+    folders = [os.environ.get("PATH", os.defpath), "/usr/sbin", *map(str, postgres_folders())]
     for name, option in _PROGRAMS:
         path = shutil.which(name, path=os.pathsep.join(folders))
         if path is None:

@@ -219,6 +219,7 @@ MIGRATIONS = {
     "resolver/registry/0005_title_pt.py": "75e5f06732a90b76",
     "resolver/shared/0001_resolver.py": "9e78294d4c4548b1",
     "runtime/shared/0001_shared.py": "f3dea326fc90bb4a",
+    "runtime/shared/0002_uploads.py": "9a26502918b6a847",
 }
 
 

@@ -46,6 +46,7 @@ from ibi.archive.search.indexing import Indexer
 from ibi.archive.service.metrics import ArchiveMetrics, kind_of_request
 from ibi.archive.service.service import ArchiveService
 from ibi.archive.store.data_directory import DataDirectory, identity_of
+from ibi.archive.store.postgresql.nodes import DOCUMENTS, bring_in, check_tables
 from ibi.errors import SetupError
 from ibi.http.client import AddressPolicy, Client
 from ibi.http.client_address import networks_of
@@ -59,6 +60,8 @@ from ibi.minting.machine import this_machine
 from ibi.protocol.vocabulary import SERVICE_SUBJECT
 from ibi.runtime.nonce import Nonce
 from ibi.runtime.reload import ReloadingApp
+from ibi.runtime.shared.documents import follow_documents
+from ibi.runtime.shared.store import close_store, node_name, store_of
 from ibi.runtime.signing import public_key
 from ibi.runtime.tasks import keep_running
 from ibi.web.archive_pages import renderer
@@ -78,8 +81,10 @@ if TYPE_CHECKING:
     from ibi.http.client.address import Names
     from ibi.http.public_url import TLSPorts
     from ibi.http.response import Handler, Response
+    from ibi.http.server.config import AtOnce, Later
     from ibi.identifier.forms import IBI
     from ibi.runtime.settings import ArchiveSettings
+    from ibi.runtime.shared.store import SharedStore
     from ibi.web.branding import Branding
 
 
@@ -109,6 +114,7 @@ def archive_service(
     the root of its URLs, if it does so with the certificate and key `tls`; `workers`: how many processes share
     the work. Changed settings take effect within a second. Raises SetupError.
     """
+    follow_documents(data, DOCUMENTS)
     directory, watched, jobs = archive_directory(data), WatchedArchiveSettings(data), _jobs(data)
     catalogue = directory.open_catalogue()
     metrics = ArchiveMetrics(data, directory.open_catalogue(), jobs)  # a connection of its own
@@ -123,8 +129,9 @@ def archive_service(
     async def close() -> None:
         await background.close()
         await asyncio.gather(asyncio.to_thread(jobs.close), app.close())
-        metrics.close()
-        catalogue.close()
+        for each in (metrics, catalogue):
+            each.close()
+        await asyncio.to_thread(close_store, data)
 
     return Service(
         metrics.counted(WithAssets(app, lambda: app.current().branding.assets)),
@@ -136,8 +143,15 @@ def archive_service(
         reload=app.reload,
         background=partial(keep_running, "metrics", metrics.watch),
         proxies=lambda: (*watched.current().settings.trusted_proxies, *trusted),
-        at_once=lambda method, target, head, peer: app.current().at_once(method, target, head, peer),
+        **_fast_paths(app, with_database=bool(watched.current().settings.store)),
     )
+
+
+def _fast_paths(app: ReloadingApp[Resolvers, _HandlingByRoot], *, with_database: bool) -> dict[str, Any]:
+    """Return the hooks of the service by which messages are answered without a task, by name."""
+    at_once: AtOnce = lambda method, target, head, peer: app.current().at_once(method, target, head, peer)  # noqa: E731 - it is one of two
+    later: Later = lambda target, head, peer, done: app.current().later(target, head, peer, done)  # noqa: E731 - as above
+    return {"at_once": at_once, "later": later if with_database else None}
 
 
 def _answering(
@@ -164,6 +178,7 @@ def _jobs(data: Path) -> Jobs:
 def check_archive(data: Path, trusted: Sequence[str] = (), files_address: str = "") -> ArchiveSettings:
     """Return the settings of an Archive. Raises SetupError if it could not be served."""
     directory = archive_directory(data)
+    _check_store(directory)
     settings = _as_served(trusted, files_address, None, Resolvers.read(data).settings)
     identity_of(settings)
     _own_catalogue(directory, settings).close()
@@ -173,6 +188,18 @@ def check_archive(data: Path, trusted: Sequence[str] = (), files_address: str = 
         if silent := check_place(settings):
             _log.warning("%s", silent)
     return settings
+
+
+def _check_store(directory: DataDirectory) -> None:
+    """Bring the store that nodes share, if there is one, to this version. Raises SetupError."""
+    data = directory.path
+    if bring_in(data, directory.now()):
+        _log.warning(
+            "the settings and accounts of %s are in its store now; its files are in lost+found", data
+        )
+    store = store_of(data)
+    if store is not None:
+        check_tables(store.engine)
 
 
 def _as_served(
@@ -237,7 +264,7 @@ class _HandlingByRoot:
         self._usual = make(settings)
         self._usual.log_rules()
         self._by_root = {settings.root: self._usual}
-        self.at_once = self._usual.at_once
+        self.at_once, self.later = self._usual.at_once, self._usual.later
 
     async def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
         handling = self._usual
@@ -276,8 +303,7 @@ class _RequestHandling:
     ) -> None:
         catalogue, drawn = _own_catalogue(directory, settings), renderer(branding)
         # A second connection, so that long lists of the API do not delay answers to resolvers and readers.
-        self._for_api = directory.open_catalogue()
-        index = SearchIndex(directory.path)
+        self._for_api, index = directory.open_catalogue(), SearchIndex(directory.path)
         self._search_pages = pages = _searching(settings, self._for_api, index, branding, drawn)
         api, self._receiver = archive_api(directory, settings, self._for_api, deposits, jobs, pages.routes())
         self._administration = archive_admin.administration(
@@ -300,9 +326,13 @@ class _RequestHandling:
             counts=metrics.counts,
             facts=pages.facts,
             noticed=noticed,
+            reached=partial(_is_reached, store_of(directory.path)),
             handlers={**self._handlers(), numbers.PATH: partial(metrics.respond, settings)},
         )
-        self.at_once, self.log_rules = self._service.at_once, self._service.log_rules
+        self.at_once, self.later = self._service.at_once, self._service.later
+
+    def log_rules(self) -> None:
+        self._service.log_rules()
 
     @property
     def waiting_acknowledgments(self) -> int:
@@ -328,6 +358,10 @@ class _RequestHandling:
         self._for_api.close()
 
 
+def _is_reached(store: SharedStore | None) -> bool:
+    return store is None or store.is_reached
+
+
 def _searching(
     settings: ArchiveSettings, catalogue: Catalogue, index: SearchIndex, branding: Branding, drawn: Renderer
 ) -> SearchPages:
@@ -349,7 +383,8 @@ def _harvesting(
 ) -> OaiHandler:
     """Make the OAI-PMH repository, with an index of its own; the caller closes it."""
     index = SearchIndex(directory.path)
-    provider = OaiProvider(settings, catalogue, index, RECORD_FORMATS, time.time, branding.institution)
+    node = node_name(directory.path) if settings.store else ""
+    provider = OaiProvider(settings, catalogue, index, RECORD_FORMATS, time.time, branding.institution, node)
     return OaiHandler(provider, index.close, settings.trusted_proxies)
 
 

@@ -8,6 +8,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.api import transfers
+from ibi.archive.api.shared_uploads import SharedUploads
 from ibi.archive.api.uploads import Uploads
 from ibi.archive.membership.holdings_filter import HoldingsFilterFile
 from ibi.archive.preservation import audit as audit_duty
@@ -18,6 +19,7 @@ from ibi.archive.replication.giving import Giver
 from ibi.archive.replication.refreshing import refresh_task
 from ibi.archive.replication.restored_originals import SETTLE_EVERY, Settler, SettlingDuty
 from ibi.http.client import AddressPolicy, Client
+from ibi.runtime.shared.store import store_of
 from ibi.runtime.tasks import PeriodicTask, PeriodicTasks
 
 if TYPE_CHECKING:
@@ -141,4 +143,7 @@ def _duties(
 
 def upload_store(directory: DataDirectory, settings: ArchiveSettings) -> Uploads:
     """Return the store of uploads."""
-    return Uploads(directory.path / "uploads", time.time, settings.largest_upload)
+    folder, store = directory.path / "uploads", store_of(directory.path)
+    if store is not None:
+        return SharedUploads(folder, store, time.time, settings.largest_upload)
+    return Uploads(folder, time.time, settings.largest_upload)

@@ -31,7 +31,7 @@ from ibi.resolver.shared.tables import check_tables
 from ibi.runtime.database import check_version, migrate, open_engine, upgrade
 from ibi.runtime.settings import ResolverSettings
 from ibi.runtime.settings.institution import Institution
-from ibi.runtime.shared.documents import documents_of
+from ibi.runtime.shared.documents import follow_documents
 from ibi.runtime.shared.store import LONGEST_NOTICE, close_store, node_name, store_of
 
 if TYPE_CHECKING:
@@ -91,12 +91,7 @@ def check_resolver(data: Path) -> None:
 
 def follow_store(data: Path) -> None:
     """Follow the changes of the shared store from now on, if there is one. Raises SetupError if it is away."""
-    documents = documents_of(data)
-    if documents is None:
-        return
-    documents.store.watch()
-    for name in _DOCUMENTS:  # from here on they are in memory, and no event loop reads them from the store
-        documents.read(name)
+    follow_documents(data, _DOCUMENTS)
 
 
 def open_stores(data: Path, settings: ResolverSettings, names: Names) -> Stores:

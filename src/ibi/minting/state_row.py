@@ -27,11 +27,11 @@ What cannot be detected: a cluster that was set back as a whole with its files, 
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy import text
-from sqlalchemy.exc import DatabaseError
 
 from ibi.errors import ClockError, LostState
 from ibi.identifier.dates import TICKS
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from sqlalchemy import Connection, Engine
+    from sqlalchemy.pool import PoolProxiedConnection
 
 MOST_SKEW: Final = 2 * TICKS
 """How far the clock of a node may differ from that of the database, in ticks."""
@@ -72,12 +73,12 @@ _WRITE = text(
     " ON CONFLICT (id) DO UPDATE"
     " SET record = excluded.record, written = excluded.written, timeline = excluded.timeline"
 )
-_REPLACE = text(
-    "UPDATE waiting_room SET record = :record, written = pg_current_xact_id()"
-    " WHERE record = :known AND xmin = written::xid AND timeline = :timeline"
-    " AND timeline = left(pg_walfile_name(pg_current_wal_lsn()), 8)"
-    " AND abs(coalesce(CAST(:moment AS bigint), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) - :now)"
-    " <= :skew"
+# For the driver itself, because SQLAlchemy takes as long as the database does.
+_REPLACE: Final = (
+    "UPDATE waiting_room SET record = %(record)s, written = pg_current_xact_id()"
+    " WHERE record = %(known)s AND xmin = written::xid AND timeline = %(timeline)s"
+    " AND timeline = left(pg_walfile_name(pg_current_wal_lsn()), 8) AND abs(coalesce(CAST(%(moment)s AS bigint),"
+    " (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) - %(now)s) <= %(skew)s"
 )
 
 
@@ -108,6 +109,8 @@ class StateRow:
         self.name = place(engine)
         self.known: _Known | None = None
         self._prepared = False
+        self._turn = threading.Lock()
+        self._single: PoolProxiedConnection | None = None
 
     def prepare(self) -> None:
         """Make the table, if it is not there. Raises SetupError."""
@@ -124,15 +127,17 @@ class StateRow:
         What was written is committed at the end, or undone after an error. Raises SetupError if the database cannot be
         used.
         """
-        known, self.known = self.known, None
-        if known is not None:
-            row = KnownRow(self, known)
-            yield row
-            self.known = row.known
-            return
-        with self.alone() as locked:
-            yield locked
-        self.known = locked.known
+        # One thread after the other: two of them would overtake each other, and read the row again each time.
+        with self._turn:
+            known, self.known = self.known, None
+            if known is not None:
+                row = KnownRow(self, known)
+                yield row
+                self.known = row.known
+                return
+            with self.alone() as locked:
+                yield locked
+            self.known = locked.known
 
     @contextmanager
     def alone(self) -> Iterator[LockedRow]:
@@ -153,12 +158,25 @@ class StateRow:
             "now": now // 1000, "skew": MOST_SKEW // 1000, "moment": self.moment(),
         }  # fmt: skip
         try:
-            with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-                replaced = connection.execute(_REPLACE, values).rowcount
-        except (DatabaseError, self.engine.dialect.loaded_dbapi.Error) as error:
+            replaced = self._single_statements().execute(_REPLACE, values).rowcount
+        except self.engine.dialect.loaded_dbapi.Error as error:
             raise unusable(self.engine, error) from None
         if not replaced:
             raise Overtaken
+
+    def _single_statements(self) -> Any:
+        """Return the driver's connection whose statements are transactions of their own, which saves round trips."""
+        from ibi.runtime.database.postgresql import is_lost
+
+        if self._single is not None and is_lost(self._single.dbapi_connection):
+            self._single.close()
+            self._single = None
+        if self._single is None:
+            self._single = self.engine.raw_connection()
+            self._single.detach()  # no longer of the pool, whose users expect transactions
+            driver: Any = self._single.dbapi_connection
+            driver.autocommit = True
+        return self._single.dbapi_connection
 
     def leave(self) -> None:
         """Close the connections; the next draw opens one. The row itself names the transaction that wrote it."""
@@ -166,6 +184,9 @@ class StateRow:
 
     def close(self) -> None:
         """Close the connections."""
+        if self._single is not None:
+            self._single.close()
+            self._single = None
         self.engine.dispose()
 
 

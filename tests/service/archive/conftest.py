@@ -2,9 +2,18 @@
 
 import pytest
 
-from support.archive.fixtures import archive, files_place, full, joined, new_archive, own, stored_in
+from support.archive.fixtures import (
+    archive,
+    files_place,
+    full,
+    joined,
+    new_archive,
+    own,
+    stored_in,
+    stores_are_closed,
+)
 
-__all__ = ["archive", "files_place", "full", "joined", "new_archive", "own", "stored_in"]
+__all__ = ["archive", "files_place", "full", "joined", "new_archive", "own", "stored_in", "stores_are_closed"]
 
 ON_BOTH = frozenset({
     "test_catalogue", "test_item_changes", "test_item_histories",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from ibi.identifier.dates import GRANULARITIES, TICKS
 from ibi.minting import WaitingRoom
 from ibi.minting.machine import this_machine
 from ibi.minting.recovery import recover
-from ibi.minting.state_row import MARGIN, MOST_SKEW, StateRow
+from ibi.minting.state_row import MARGIN, MOST_SKEW, LockedRow, StateRow
 from ibi.minting.waiting_room import AHEAD
 from ibi.runtime.database import open_engine
 from service.minting import test_waiting_room as of_files
@@ -127,6 +128,34 @@ def test_two_nodes_draw_by_turns_and_no_date_comes_twice(tmp_path: Path, rows: R
 
 
 @pytest.mark.proves("GEN-40", "GEN-44")
+def test_threads_of_a_node_draw_one_after_the_other_each_with_one_statement(
+    tmp_path: Path, postgresql: PostgreSQL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = StateRow(open_engine(postgresql.new_database()))
+    given: list[list[int]] = [[] for _ in range(4)]
+    read_again: list[object] = []
+    alone = row.alone
+
+    def counted() -> AbstractContextManager[LockedRow]:
+        read_again.append(None)
+        return alone()
+
+    def draw(mine: list[int]) -> None:
+        mine.extend(waiting_room.draw(1000) for _ in range(25))
+
+    with WaitingRoom(tmp_path, this_machine(), state=row) as waiting_room:
+        waiting_room.draw(1000)
+        monkeypatch.setattr(row, "alone", counted)
+        threads = [threading.Thread(target=draw, args=(mine,)) for mine in given]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    assert [len(mine) for mine in given] == [25] * 4
+    assert len({date for mine in given for date in mine}) == 100
+    assert read_again == []
+
+
 def test_a_node_whose_clock_is_not_that_of_the_database_gives_no_label_and_hinders_no_other(
     tmp_path: Path, rows: Rows
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from ibi.archive.store.data_directory import DataDirectory
 from ibi.runtime.settings import ArchiveSettings
+from ibi.runtime.shared.store import close_stores, open_stores
 from support.archive import archive_fixture
 from support.archive.archive_fixture import NewArchive, Served, fill, listener, make_archive, serving
 from support.engines.seaweedfs import BUCKET, SeaweedFS
@@ -56,6 +57,14 @@ def stored_in(request: pytest.FixtureRequest) -> Iterator[str]:
         patch.setattr(DataDirectory, "create", create_there)
         let_clocks_differ(patch)
         yield kind
+
+
+@pytest.fixture(autouse=True)
+def stores_are_closed() -> Iterator[None]:
+    """Close the stores that a test has opened in this process: what their Archives share beside the catalogue."""
+    before = open_stores()
+    yield
+    close_stores(before)
 
 
 @pytest.fixture

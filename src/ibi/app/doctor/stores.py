@@ -35,6 +35,7 @@ from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.registry.registry import MIGRATIONS, Registry
 from ibi.runtime.database import check_version, earlier_version, is_url, open_engine, place, quick_check
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver, Peer, ResolverSettings, SubsystemSettings
+from ibi.runtime.shared.store import MIGRATIONS as SHARED
 from ibi.runtime.shared.store import store_url
 
 if TYPE_CHECKING:
@@ -210,10 +211,12 @@ def check_database(data: Path, kind: DirectoryKind, seconds: float) -> Iterator[
     path = place(engine)
     if is_url(store):
         remedy = "see that the database runs, and that {file} leads to it"
+    # Nodes share more than the catalogue, in tables with a version of their own.
+    chains = (_MIGRATIONS[kind], *((SHARED,) if has_store(data) else ()))
     try:
-        earlier = earlier_version(engine, _MIGRATIONS[kind])
-        if earlier is None:
-            check_version(engine, _MIGRATIONS[kind])
+        earlier = next(filter(None, (earlier_version(engine, each) for each in chains)), None)
+        for each in chains if earlier is None else ():
+            check_version(engine, each)
         problems = quick_check(engine, seconds)
     except SetupError as error:
         yield fault("database", error, _of_a_later_version(error) or remedy, file=data / _FILES[kind][0])
@@ -233,6 +236,8 @@ def check_database(data: Path, kind: DirectoryKind, seconds: float) -> Iterator[
 
 def _store_of(data: Path, kind: DirectoryKind) -> Path | str:
     """Return where the database of a service is; its file, if its settings cannot be read."""
+    if url := store_url(data):
+        return url
     if kind is DirectoryKind.ARCHIVE:
         with suppress(SetupError):  # check_settings reports it
             return catalogue_store(data)
@@ -356,7 +361,7 @@ def _catalogue(data: Path) -> Catalogue:
 
 
 def has_store(data: Path) -> bool:
-    """Whether the settings of a resolver name a store that several nodes share."""
+    """Whether the settings name a store that several nodes share."""
     return bool(store_url(data))
 
 

@@ -30,7 +30,7 @@ from ibi.http.response import NO_STORE, Refusal, Response
 from ibi.runtime.durable_files import flush_folder, locked_file, make_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from ibi.api.routes import Call
@@ -43,7 +43,8 @@ MOST_UPLOADS: Final = 100
 MOST_LARGEST: Final = 4
 """The uploads of one token together have at most the bytes of so many uploads of the largest size."""
 
-_ID = re.compile(r"[0-9a-f]{32}")
+ID: Final = re.compile(r"[0-9a-f]{32}")
+"""The number of an upload."""
 
 VERSION: Final = "1.0.0"
 """The version of the tus protocol."""
@@ -68,6 +69,13 @@ class Upload:
     metadata: str
     offset: int = 0
     expires: int = 0
+
+
+def check_whole(found: Upload) -> None:
+    """Refuse an upload that is not complete (409)."""
+    if found.offset != found.length:
+        problem = "the upload {name} is not complete: {size} of {length} bytes have come"
+        raise Refusal(409, HoldingError(problem, name=found.id, size=found.offset, length=found.length))
 
 
 class UploadInUse(Refusal):
@@ -98,10 +106,7 @@ class Uploads:
             self._expire()
             # Counted under the lock, so that two requests of one token cannot both pass the limit.
             mine = [each for each in map(self._as_started, self._ids()) if each and each.token == token]
-            most = MOST_LARGEST * self.largest
-            if len(mine) >= MOST_UPLOADS or sum(each.length for each in mine) + length > most:
-                problem = "too much is being uploaded with this token; finish or cancel another upload first"
-                raise Refusal(429, HoldingError(problem), ("retry-after", "60"))
+            self.check_share([each.length for each in mine], length)
             found = Upload(secrets.token_hex(16), token, length, metadata, 0, int(self._now()) + LIFETIME)
             with self._part(found.id).open("xb") as part:
                 self._touch(part.fileno())
@@ -113,6 +118,12 @@ class Uploads:
             flush_folder(self._folder)
         return found
 
+    def check_share(self, lengths: Sequence[int], length: int) -> None:
+        """Refuse one upload more (429) beside those of a token that have these lengths."""
+        if len(lengths) >= MOST_UPLOADS or sum(lengths) + length > MOST_LARGEST * self.largest:
+            problem = "too much is being uploaded with this token; finish or cancel another upload first"
+            raise Refusal(429, HoldingError(problem), ("retry-after", "60"))
+
     def make_complete(self, token: str, source: BinaryIO, size: int, metadata: str) -> str:
         """Make a complete upload of a file; return the id of the upload. Raises Refusal (429), OSError."""
         upload = self.start(token, size, metadata).id
@@ -123,7 +134,7 @@ class Uploads:
 
     def find(self, upload: str, token: str) -> Upload:
         """Find an upload; the bytes up to its offset are safe on disk. Raises NotHeld, Refusal (410), OSError."""
-        known = self._as_started(upload) if _ID.fullmatch(upload) else None
+        known = self._as_started(upload) if ID.fullmatch(upload) else None
         if known is None or known.token != token:
             raise NotHeld("there is no such upload")
         try:
@@ -155,9 +166,7 @@ class Uploads:
     def whole(self, upload: str, token: str) -> Iterator[Path]:
         """Lock a complete upload; yield its path. Raises NotHeld, Refusal (409, 410), OSError."""
         with self._found_and_locked(upload, token) as (_handle, found):
-            if found.offset != found.length:
-                problem = "the upload {name} is not complete: {size} of {length} bytes have come"
-                raise Refusal(409, HoldingError(problem, name=upload, size=found.offset, length=found.length))
+            check_whole(found)
             yield self._part(upload)
 
     @contextmanager
@@ -277,7 +286,7 @@ class Uploads:
 
     def _ids(self) -> list[str]:
         """Return the ids of all uploads, including those whose start was interrupted."""
-        return [path.stem for path in self._folder.glob("*.part") if _ID.fullmatch(path.stem)]
+        return [path.stem for path in self._folder.glob("*.part") if ID.fullmatch(path.stem)]
 
     def _as_started(self, upload: str) -> Upload | None:
         """Return the upload as it was started, with offset 0; None if its start was interrupted."""

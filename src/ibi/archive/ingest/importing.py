@@ -11,7 +11,9 @@ import gc
 import hashlib
 import os
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -39,10 +41,12 @@ from ibi.archive.model.item_json import CONTENT_KEY
 from ibi.archive.store.tables import batches
 from ibi.errors import AlreadyHeld, BadItem, HoldingError, IbiError, SetupError
 from ibi.protocol.vocabulary import ItemState
+from ibi.runtime.database import is_postgresql
 from ibi.runtime.durable_files import setup_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from concurrent.futures import Future
     from pathlib import Path
     from typing import BinaryIO
 
@@ -366,9 +370,26 @@ def ingest_file(
 def _ingest(
     taking: RecordIngest | DryRun, records: Iterator[SourceRecord], progress: Callable[[int], None]
 ) -> None:
-    for batch in _batches(records):
-        taking.take(batch)
-        progress(batch[-1].read)
+    if not (isinstance(taking, RecordIngest) and is_postgresql(taking.item_store.catalogue.engine)):
+        for batch in _batches(records):
+            taking.take(batch)
+            progress(batch[-1].read)
+        return
+    # While a transaction waits for the database, the records of the next one are read.
+    with ThreadPoolExecutor(1, "import") as thread:
+        under_way: list[tuple[Future[None], int]] = []
+        for batch in _batches(records):
+            _await(under_way, progress)
+            under_way.append((thread.submit(copy_context().run, taking.take, batch), batch[-1].read))
+        _await(under_way, progress)
+
+
+def _await(under_way: list[tuple[Future[None], int]], progress: Callable[[int], None]) -> None:
+    """Wait for the transaction that is under way, if there is one. Raises as `RecordIngest.take`."""
+    while under_way:
+        transaction, read = under_way.pop()
+        transaction.result()
+        progress(read)
 
 
 def first_records(file: BinaryIO, form: str, most: int) -> list[SourceRecord]:

@@ -53,6 +53,7 @@ class NewArchiveOptions:
     resolver: str = ""
     key: str | None = None
     store: str = ""
+    files: str = ""
 
 
 def create_archive(
@@ -157,13 +158,13 @@ def _settings(options: NewArchiveOptions) -> tuple[ArchiveSettings, list[IbiErro
         resolver=resolver,
         resolver_service=resolver_service,
         mint_host=(options.mint_host or (trial_host(host) if options.for_trying else host)).lower(),
-        # A label contains the port that links need: that of the address, unless another host is given.
-        mint_port=options.mint_port or (80 if options.mint_host else port or 80),
+        mint_port=options.mint_port or (80 if options.mint_host else port or 80),  # the port that links need
         mint_ip=canonical_ip(options.mint_ip or options.ip),
         mint_ip_port=options.mint_ip_port,
         granularity=options.granularity,
         for_trying=options.for_trying,
         store=options.store,
+        files=options.files,
     ).with_environment()
     warnings = key_warnings(settings.resolver, settings.key)
     if not options.admin:

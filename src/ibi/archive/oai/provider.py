@@ -64,7 +64,8 @@ _NO_ECHO: Final = frozenset({"badVerb", "badArgument"})
 class OaiProvider:
     """Answers the harvesters of one Archive. `formats` must have oai_dc; `now` returns POSIX seconds.
 
-    May be used from several threads.
+    `node` differs between the nodes that share a store: their indexes have other stamps, so a list that one node has
+    begun is refused by the others, and a harvester begins again. May be used from several threads.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class OaiProvider:
         formats: Sequence[RecordFormat],
         now: Callable[[], float],
         institution: Institution = Institution(),  # noqa: B008 - an immutable value
+        node: str = "",
     ) -> None:
         self._settings = settings
         self._institution = institution
@@ -86,7 +88,7 @@ class OaiProvider:
         self._domain = host_of(settings.address)
         service = catalogue.holding(settings.service.main)
         self._service = service.number if service is not None else 0
-        tokens = ResumptionTokens(bytes.fromhex(settings.secret), now)
+        tokens = ResumptionTokens(bytes.fromhex(settings.secret) + node.encode(), now)
         self._lists = RecordLists(index, tokens, self._service)
         self._verbs: Mapping[str, Callable[[OaiRequest], str]] = {
             "Identify": self._identify,

@@ -34,13 +34,15 @@ from ibi.archive.preservation.backup_store import (
 )
 from ibi.archive.store import sidecars
 from ibi.archive.store.files import FolderFiles
+from ibi.archive.store.postgresql.nodes import texts_of
 from ibi.archive.store.tables import change_log, fixity, history, listings
 from ibi.archive.store.tables import sidecars as sidecar_table
 from ibi.archive.store.tables.consistency import settle_copy
 from ibi.archive.store.tables.fixity import AuditPosition, FileFault
 from ibi.errors import IbiError, SetupError
-from ibi.runtime.durable_files import flush_folder
+from ibi.runtime.durable_files import flush_folder, replace_file
 from ibi.runtime.settings import ArchiveSettings
+from ibi.runtime.shared.store import store_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -187,6 +189,10 @@ class Backup:
             target.mkdir(mode=0o700)
             for path in _others(root):
                 _copy_flushed(path, target / path.relative_to(root), follow_links=False)
+            if store_url(root):
+                # Each document as the file that it stands for: a backup is that of an Archive without nodes.
+                for name, text in texts_of(root).items():
+                    replace_file(target / name, text.encode())
 
 
 def _copy_flushed(path: Path, target: Path, *, follow_links: bool = True) -> None:

@@ -23,6 +23,7 @@ from ibi.archive.store.tables import sidecars as sidecar_table
 from ibi.archive.store.tables.fixity import FileFault
 from ibi.errors import IbiError, SetupError
 from ibi.runtime.durable_files import setup_errors
+from ibi.runtime.shared.store import store_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,6 +75,8 @@ def move_files(
             return result
         with ExitStack() as alone:
             alone.enter_context(exclusive_lock(directory.path / "serve.lock", _SERVED))
+            if (store := store_of(directory.path)) is not None:
+                alone.enter_context(store.alone())
             busy = SetupError(
                 "all files are copied, but another command is at work in this Archive; try again"
             )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ibi.archive.model import access
 from ibi.archive.model.answer import url_list
 from ibi.archive.model.url_key import LONGEST_REUSE, AcknowledgmentRefusal
-from ibi.errors import AnswerTooLong, Unsettled
+from ibi.errors import AnswerTooLong, ParseError, Unsettled
 from ibi.http.client_address import in_networks
 from ibi.http.response import pairs
 from ibi.protocol import vocabulary as words
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from ibi.archive.model.relations import Lookup
     from ibi.archive.model.url_key import AcknowledgmentCount, UrlKeys
     from ibi.archive.service.changes import AnsweredChanges
-    from ibi.errors import ParseError
+    from ibi.archive.store.postgresql.item_reader import ReadItems
+    from ibi.archive.store.tables.catalogue import Snapshot
     from ibi.http.request import Request
     from ibi.http.response import Response
     from ibi.identifier.forms import IBI, Name
@@ -209,20 +210,31 @@ class MessageService:
             self._acknowledge(valid.of_stranger)
         return None
 
+    def url_request(self, request: Request) -> UrlRequest | None:
+        """Return the URL request that a request is; None if it is another message, or none."""
+        try:
+            message = read_request(request.query)
+        except ParseError:
+            return None
+        return message if isinstance(message, UrlRequest) else None
+
     def _answer_url_request(self, message: UrlRequest, request: Request) -> Response:
         """Answer a URL request, if there is a log of changes from one snapshot, with its position."""
-        changes = self._changes
-        if changes is None:
+        if self._changes is None:
             return self._answer_from(self._lookup, "", message, request)
-        with changes.snapshot() as snapshot:
-            # The log also has changes of the settings. A process that reads the settings half a second later than
-            # another one still answers by the old ones: a position from after that change would be wrong for its
-            # answer. Both are read from one snapshot, so that they belong together.
-            position = snapshot.position
-            if snapshot.rules != changes.rules:
-                position = ""
-                changes.note_other_rules()
-            return self._answer_from(snapshot.holding, position, message, request)
+        with self._changes.snapshot() as snapshot:
+            return self.answer_from(snapshot, message, request)
+
+    def answer_from(self, snapshot: Snapshot | ReadItems, message: UrlRequest, request: Request) -> Response:
+        """Answer a URL request by the items of one snapshot, with its position."""
+        # The log also has changes of the settings. A process that reads the settings half a second later than another
+        # one still answers by the old ones: a position from after that change would be wrong for its answer. Both are
+        # read from one snapshot, so that they belong together.
+        position, changes = snapshot.position, self._changes
+        if changes is not None and snapshot.rules != changes.rules:
+            position = ""
+            changes.note_other_rules()
+        return self._answer_from(snapshot.holding, position, message, request)
 
     def _answer_from(self, find: Lookup, position: str, message: UrlRequest, request: Request) -> Response:
         """Answer with the URL list of the item, a URL key, and for how long the answer may be reused.

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from ibi.archive.model.answer import ArchiveIdentity
     from ibi.archive.pages.models import Renderer
     from ibi.archive.pages.visits import VisitCounter
+    from ibi.archive.service.later import LaterAnswers
     from ibi.archive.store.file_store import FileStore
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.http.proxy_faults import UndeclaredProxies
@@ -83,6 +84,10 @@ MOST_REMOTE: Final = 200
 """Requests for such files that are asked about, or wait; others are refused with 503 and Retry-After (T10: huge
 answers)."""
 
+AWAY_SECONDS: Final = 2
+"""Seconds after which is to be asked again what was refused because the store that nodes share is away."""
+
+_CANNOT_NOW: Final = "this Archive cannot answer now; try again later"
 _API = "/-/api/"
 _OF_FILES: Final = (COL, "/-/zip/")
 _SEARCH = "/-/search"
@@ -104,7 +109,7 @@ class ArchiveService:
     key of the Archive's receipts, "" before the first receipt; `joined`: the addresses of the joined resolvers, whose
     counts of readers are believed, and who may request changes; `undeclared`: the list of proxies that are not
     trusted; `counts`: what it counts for the metrics; `facts` returns what the front page shows of all items;
-    `noticed`: see `MessageService`.
+    `noticed`: see `MessageService`; `reached`: whether the store that nodes share has answered a moment ago.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of an Archive, all of them given
@@ -126,22 +131,22 @@ class ArchiveService:
         counts: AnswerCounts | None = None,
         facts: Callable[[], CollectionFacts] = CollectionFacts,
         noticed: Callable[[IBI], bool] = lambda _: False,
+        reached: Callable[[], bool] = lambda: True,
     ) -> None:
         self._settings, self._facts, self._institution = settings, facts, renderer.institution
         self._counts, self._noticed = counts or AnswerCounts(), noticed
         self._holdings, self._handlers, self._attestation_key = holdings, handlers, attestation_key
-        self._nonce, self._api, self._visits = nonce, api, visits
-        self._catalogue = catalogue
-        self._joined = joined or ResolverAddresses()
+        self._nonce, self._api, self._visits, self._reached = nonce, api, visits, reached
+        self._catalogue, self._joined = catalogue, joined or ResolverAddresses()
         self._acknowledgments = AcknowledgmentCounter(catalogue, now, self._joined)
         self._bounded = BoundedCatalogue(catalogue, LARGE)
         parts = partial(self._parts, identity_of(settings), file_store, renderer, now)
         self._messages, self._site = parts(self._bounded)
         self._of_large_items = parts(catalogue)
+        self._later = _later_answers(settings.store, self._messages, self._counts)
         self._thread = ThreadPoolExecutor(1, "large-items")  # more would take more from the event loop
         self._remote_files = ThreadPoolExecutor(REMOTE_AT_ONCE, "files") if file_store.is_remote else None
-        self._remote_waiting = 0
-        self._waiting = Counter[str]()
+        self._remote_waiting, self._waiting = 0, Counter[str]()
         self._admission = admission.AdmissionControl(settings, now)
         self._proxy_faults = ProxyFaults(networks_of(settings.trusted_proxies), undeclared)
         self._hosts = hosts_of(settings.addresses)
@@ -200,10 +205,13 @@ class ArchiveService:
         if b"x-forwarded-for" in request.headers:
             self._proxy_faults.look(request)
         try:
-            response = await self._answer(request, receive)
+            if self._reached() or request.path in _FOR_ANY_HOST:
+                response = await self._answer(request, receive)
+            else:  # before anything waits for a store that hangs
+                response = self._site.refuse(request, 503, IbiError(_CANNOT_NOW), later=AWAY_SECONDS)
         except Exception:  # noqa: BLE001 - a fault of ours: it must not look like an answer, nor show its insides
             _log.exception("a request could not be answered")
-            fault = IbiError("this Archive cannot answer now; try again later")
+            fault = IbiError(_CANNOT_NOW)
             response = self._site.refuse(request, 503, fault, later=10)
         if not self._site.files_origin.receives(request):
             response = cors.shared(request, response, cors.ARCHIVE)
@@ -213,11 +221,8 @@ class ArchiveService:
 
     def at_once(self, method: bytes, target: bytes, head: Head, peer: str) -> Answer | None:
         """Answer a GET that is a message (see `http.server.protocol`); None for all other requests."""
-        # Nearly all requests of readers are declined here, by their bytes, before anything is parsed.
-        if method != b"GET" or words.SERVICE_SUBJECT.encode() not in target or len(target) > LONGEST_URL:
-            return None
-        request = Request.raw(target, head, peer)
-        if not request.names(self._hosts) or (self._api is not None and request.path.startswith(_API)):
+        request = self._message_request(target, head, peer) if method == b"GET" else None
+        if request is None:
             return None
         try:
             response = self._answer_message(request, self._messages)
@@ -227,6 +232,23 @@ class ArchiveService:
             return None
         self._counts.at_once[response.status] += 1
         return response.status, response.whole()
+
+    def later(self, target: bytes, head: Head, peer: str, done: Callable[[Answer | None], None]) -> bool:
+        """Begin to answer a GET that is a URL request (`Config.later`), with a store in PostgreSQL."""
+        request = self._message_request(target, head, peer) if self._later is not None else None
+        if self._later is None or request is None or unescape(request.path).lower() not in self._paths:
+            return False
+        return self._later.begin(request, done)
+
+    def _message_request(self, target: bytes, head: Head, peer: str) -> Request | None:
+        """Return the request of a GET if it is a message at our own host."""
+        # Nearly all requests of readers are declined here, by their bytes, before anything is parsed.
+        if words.SERVICE_SUBJECT.encode() not in target or len(target) > LONGEST_URL or not self._reached():
+            return None
+        request = Request.raw(target, head, peer)
+        if not request.names(self._hosts) or (self._api is not None and request.path.startswith(_API)):
+            return None
+        return request
 
     def log_rules(self) -> None:
         """Log that any answer may be different, if the last ones were made by other settings."""
@@ -242,6 +264,8 @@ class ArchiveService:
         await self._acknowledgments.close()
         if self._visits is not None:
             await self._visits.close()
+        if self._later is not None:
+            await self._later.close()
         await asyncio.to_thread(self._thread.shutdown)
         if self._remote_files is not None:
             await asyncio.to_thread(self._remote_files.shutdown)
@@ -314,7 +338,7 @@ class ArchiveService:
         # Counted by client, so that one client that requests many large items does not block the others.
         source = client_key(self._messages.client_of(request) or "")
         if self._waiting.total() >= MOST_WAITING or self._waiting[source] >= MOST_OF_ONE:
-            busy = IbiError("this Archive cannot answer now; try again later")
+            busy = IbiError(_CANNOT_NOW)
             return self._site.refuse(request, 503, busy, later=5)
         self._waiting[source] += 1
         try:
@@ -328,7 +352,7 @@ class ArchiveService:
     async def _remote(self, request: Request, answer: Callable[[], Response]) -> Response:
         """Answer with files of another machine, in threads, because that machine may be slow or silent."""
         if self._remote_waiting >= MOST_REMOTE:
-            busy = IbiError("this Archive cannot answer now; try again later")
+            busy = IbiError(_CANNOT_NOW)
             return self._site.refuse(request, 503, busy, later=5)
         self._remote_waiting += 1
         try:
@@ -370,6 +394,8 @@ class ArchiveService:
 
     def _readiness(self) -> Response:
         try:
+            if not self._reached():
+                return Response(503, b"the store cannot be reached\n", PLAIN, NO_STORE)
             self._bounded.count()
         except SetupError:
             return Response(503, b"the catalogue cannot be read\n", PLAIN, NO_STORE)
@@ -393,6 +419,16 @@ class ArchiveService:
             "publisher": self._institution.as_publisher or None,
         }
         return Response(200, json.dumps(facts, indent=1).encode(), JSON, (*NO_STORE, _VARY))
+
+
+def _later_answers(store: str, messages: MessageService, counts: AnswerCounts) -> LaterAnswers | None:
+    """Return what answers while PostgreSQL is asked; None where the catalogue is a file, which is read at once."""
+    if not store:
+        return None
+    # Imported here, because the driver is an extra.
+    from ibi.archive.service.later import LaterAnswers
+
+    return LaterAnswers(store, LARGE, messages, counts)
 
 
 def _handled_path(path: str) -> str:

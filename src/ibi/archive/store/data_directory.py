@@ -2,7 +2,8 @@
 
 DIR/archive.toml  settings      DIR/catalogue.sqlite  catalogue      DIR/col  files      DIR/minting  labels
 
-With the setting `store`, the catalogue is in a database of PostgreSQL, and DIR/catalogue.sqlite does not exist.
+With the setting `store`, the catalogue is in a database of PostgreSQL, and DIR/catalogue.sqlite does not exist; the
+other settings are there, too (`postgresql.nodes`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.store import schema
 from ibi.archive.store.files import FolderFiles, exclusive_lock
 from ibi.archive.store.item_store import ItemStore
+from ibi.archive.store.postgresql import nodes
 from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.archive.store.tables.consistency import copy_database
 from ibi.errors import MintingNotAllowed, ParseError, SetupError
@@ -33,6 +35,7 @@ from ibi.runtime.database import has_version, is_url, migrate, open_engine, plac
 from ibi.runtime.durable_files import setup_errors
 from ibi.runtime.settings import ArchiveSettings
 from ibi.runtime.settings.institution import Institution
+from ibi.runtime.shared.store import store_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -63,15 +66,19 @@ class DataDirectory:
 
         Raises SetupError if the directory holds a complete or an incomplete Archive.
         """
-        if ArchiveSettings.exists(self.path):
-            raise SetupError("there is already an Archive in {path}", path=self.path)
-        if (self.path / _CATALOGUE).exists():
-            raise SetupError("{path} holds files of an Archive without its settings", path=self.path)
+        self.check_new()
         with setup_errors("{path} cannot be made: {reason}", path=self.path):
             self.path.mkdir(parents=True, exist_ok=True)
         # The waiting room refuses a directory with other files in it, so it is created first (decision 0009).
         with WaitingRoom(self.path, self.machine):
             pass
+
+    def check_new(self) -> None:
+        """Raise SetupError if the directory holds a complete or an incomplete Archive."""
+        if (self.path / ArchiveSettings.FILE).exists():
+            raise SetupError("there is already an Archive in {path}", path=self.path)
+        if (self.path / _CATALOGUE).exists():
+            raise SetupError("{path} holds files of an Archive without its settings", path=self.path)
 
     def serve_lock(self) -> AbstractContextManager[None]:
         """Hold the lock of the process that serves this Archive. Raises SetupError if it is held already."""
@@ -97,8 +104,10 @@ class DataDirectory:
         with setup_errors("{path} cannot be made: {reason}", under=self.path):
             file_store_of(self.path, settings).create_folders()
         engine = open_engine(settings.store or self.path / _CATALOGUE)
-        if settings.store and has_version(engine, schema.MIGRATIONS):
-            raise _taken(engine)
+        if settings.store:
+            nodes.check_usable(engine)
+            if has_version(engine, schema.MIGRATIONS):
+                raise _taken(engine)
         migrate(engine, schema.MIGRATIONS)
         if settings.store:
             self._begin_row(StateRow(engine, has_items), settings)
@@ -109,7 +118,10 @@ class DataDirectory:
             if writer.last_number():
                 raise _taken(engine)  # by another Archive that is being made at this moment
             writer.add(service)
-        settings.write(self.path)
+        if settings.store:
+            nodes.found(self.path, settings)
+        else:
+            settings.write(self.path)
 
     def _begin_row(self, row: StateRow, settings: ArchiveSettings) -> None:
         """Begin to mint from the row of a new store, and never again from the files of this directory."""
@@ -226,7 +238,7 @@ def file_store_of(data: Path, settings: ArchiveSettings) -> FileStore:
 
 def catalogue_store(data: Path) -> Path | str:
     """Return where the catalogue of a data directory is: a SQLite file, or the URL of a database. Raises SetupError."""
-    store = ArchiveSettings.read(data).store if ArchiveSettings.exists(data) else ""
+    store = store_url(data) or (ArchiveSettings.read(data).store if ArchiveSettings.exists(data) else "")
     return store or data / _CATALOGUE
 
 

@@ -6,13 +6,17 @@ import json
 import shlex
 import socket
 from dataclasses import fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ibi.cli.archive.common import directory
 from ibi.cli.asking import ask, has_terminal, own_address, usable
 from ibi.cli.common import argument, flag, port, remark, remark_line, tell, tell_line
 from ibi.cli.doctor import described, line
+from ibi.errors import SetupError
+from ibi.identifier.forms import parse_ibi
+from ibi.runtime.environment import environment_store
 from ibi.runtime.i18n import say
+from ibi.runtime.settings.rules import check_store
 
 if TYPE_CHECKING:
     import argparse
@@ -22,10 +26,12 @@ if TYPE_CHECKING:
     from ibi.cli.common import CommandGroup
     from ibi.runtime.settings import ArchiveSettings
 
+_STORE: Final = "IBI_ARCHIVE_STORE"
+
 
 def add(actions: CommandGroup) -> None:
     """Add the subcommand."""
-    text = "make an Archive; asks what it must know at a terminal"
+    text = "make an Archive, or a node of one; asks what it must know at a terminal"
     parser = actions.add("init", text, _init)
     argument(parser, "--address HOST[:PORT]", "where it will answer")
     argument(parser, "--ip", "the IP address of its server")
@@ -40,8 +46,12 @@ def add(actions: CommandGroup) -> None:
     argument(parser, "--admin MAIL", "the administrator's mail address", default="")
     argument(parser, "--platform-software IBI", "the IBI of the software, if it has one")
     argument(parser, "--resolver URL", "the base URL of the resolver to take part in", default="")
-    text = "the database of PostgreSQL for its catalogue; with a password, better in IBI_ARCHIVE_STORE"
+    text = (
+        "the database of PostgreSQL that nodes share; an Archive in it is joined; with a password, better in "
+        "IBI_ARCHIVE_STORE"
+    )
     argument(parser, "--store URL", text, default="")
+    argument(parser, "--files PLACE", "an S3 store for the files of items, s3://bucket/prefix", default="")
     argument(parser, "--key", "the registration key; without it, a strong one is made")
     flag(parser, "--json", "one JSON document")
     parser.set_defaults(wrong=parser.error)
@@ -52,6 +62,9 @@ def _init(args: argparse.Namespace) -> int:
     from ibi.archive.membership.founding import NewArchiveOptions, create_archive
     from ibi.minting.machine import this_machine
 
+    if (args.store or environment_store(_STORE)) and (settings := _joined(args)) is not None:
+        _tell_of_node(args, settings)
+        return 0
     if args.address is None or args.ip is None:
         if not has_terminal():
             # Reported as argparse reports wrong usage, with status 2.
@@ -67,6 +80,37 @@ def _init(args: argparse.Namespace) -> int:
     if not args.json:
         _tell_findings(args, findings)
     return 0
+
+
+def _joined(args: argparse.Namespace) -> ArchiveSettings | None:
+    """Make the data directory a node of the Archive in the store; return its settings, or None if it has none yet."""
+    from ibi.archive.store.postgresql.nodes import check_joining, founded, join
+
+    named = environment_store(_STORE) or ""
+    url: str = args.store or named
+    if named and url != named:
+        raise SetupError("{name} is decided by {variable} in the environment", name="store", variable=_STORE)
+    check_store("--store", url)
+    directory(args).check_new()
+    settings = founded(args.data, url)
+    if settings is not None:
+        check_joining(settings, parse_ibi(args.service_ibi) if args.service_ibi else None)
+        join(args.data, url)
+    return settings
+
+
+def _tell_of_node(args: argparse.Namespace, settings: ArchiveSettings) -> None:
+    base = f"http://{settings.address}/{settings.service.main}"
+    if args.json:
+        service = settings.service
+        print(json.dumps({"service_ibi": str(service.main), "service": str(service), "base_url": base}))
+        return
+    print(base)
+    if args.address and args.address != settings.address:
+        sentence = "the store holds the Archive at {address}: this is a node of it"
+        tell(sentence, address=settings.address)
+    command = f"ibi archive serve --data {shlex.quote(str(args.data))} --bind HOST:PORT"
+    remark("Start it with: {command}", command=command)
 
 
 def _ask_questions(args: argparse.Namespace) -> None:

@@ -48,6 +48,7 @@ def _serve(args: argparse.Namespace) -> int:
     from ibi.http.public_url import TLSPorts
     from ibi.http.server.service import address_of, without_tls
     from ibi.http.server.workers import serve
+    from ibi.runtime.shared.store import close_store
 
     tls = tls_files(args)
     args.data = args.data or [Path(environment_data() or "")]
@@ -64,6 +65,7 @@ def _serve(args: argparse.Namespace) -> int:
             settings = check_archive(data, args.trusted_proxy, files_address)  # before any process is started
             for damage in list_faults(data):
                 tell(damage)
+            close_store(data)  # each process opens its own connections
             if settings.retired:
                 tell("{path} has retired: it answers, but takes part in no resolver", path=data)
             # The lock forbids two servers of one Archive: the first to stop would request its exclusion.

@@ -22,6 +22,11 @@ Repeat = Callable[[bytes, Head], Answer | None]
 """Returns again what `AtOnce` gave to a GET of this raw target with these headers, if that is still valid;
 None: `AtOnce` is asked again. The target may be any bytes, because it is only compared."""
 
+Later = Callable[[bytes, Head, str, Callable[[Answer | None], None]], bool]
+"""Begins to answer a GET of this raw target, with these headers, of a client at this address, and returns whether it
+does. It then calls the function once, in a later turn of the event loop: with the answer, or None, so that the
+application answers."""
+
 
 class Config(uvicorn.Config):
     """uvicorn's configuration, and what the protocol must know of its service.
@@ -37,6 +42,7 @@ class Config(uvicorn.Config):
     largest_body: int = 0
     at_once: AtOnce | None = None
     repeat: Repeat | None = None
+    later: Later | None = None
     stopping = False
     # The beginning of an answer (status line and default headers) by status, and the list of default headers
     # that these were made of: uvicorn makes another list each second, for the date.
@@ -55,4 +61,4 @@ class Config(uvicorn.Config):
 
     def stop(self) -> None:
         """Leave all requests from now on to the application."""
-        self.stopping, self.at_once, self.repeat = True, None, None
+        self.stopping, self.at_once, self.repeat, self.later = True, None, None, None

@@ -24,15 +24,15 @@ from typing import TYPE_CHECKING, Final
 from ibi.http.server import head as heads
 from ibi.http.server.connections import TOO_MANY
 from ibi.http.server.head import BLANK_LINE, REQUEST_ID, TARGET, Head, is_request_id
+from ibi.http.server.later import AnsweringLater
 from ibi.http.server.progress import BodyProgress, Progress, has_unread
-from ibi.http.server.upgrade import IgnoringUpgrades
 from ibi.runtime.logging import request_id
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping
 
-    from ibi.http.server.config import Answer, Config
+    from ibi.http.server.config import Answer
 
 HEAD_BYTES = 16 * 1024
 """The longest request line and headers together; more is answered with 431."""
@@ -54,12 +54,10 @@ _HEAD_TOO_LONG: Final = 431
 _LATE: Final = "the request did not arrive in time"
 
 
-class Protocol(IgnoringUpgrades):
+class Protocol(AnsweringLater):
     """One connection; see above."""
 
-    config: Config
     # The connection
-    _peer = ""  # the address of the client
     _timer: asyncio.TimerHandle | None = None  # ends the wait for a request, or the next second of a body
     _close_after_answer = False  # whether the answer under way is the last one
     _refused = False  # whether the bytes that come from now on are dropped
@@ -74,19 +72,17 @@ class Protocol(IgnoringUpgrades):
     _answer: Answer | None = None  # the answer of `at_once`, if it gave one
 
     # Bytes of several requests that came in together: parsed in pieces, each no longer than one request
-    _held = b""  # bytes that wait to be parsed; while there are any, no more are read
+    # While there are any (`_held`), no more are read.
     _held_parsed = 0  # how many of them are parsed already
     _paused = False  # whether reading is paused because of `_held`
     _in_turn = False  # whether this connection has its turn, or waits for it among the `Turns`
     _begun_in_piece = 0  # how many requests have begun in the piece that is being parsed
     _answered_in_piece = 0  # how many of these were answered at once
     _unsent = b""  # their answers, not yet sent
-    _declined = False  # whether `at_once` has declined the request already, and is not asked again
 
     # The last plain request, whose bytes are not parsed again if only its target changes
     _repeat_tail = b""  # all of its bytes after the target
     _repeat_head: Head  # its headers
-    _repeatable = False  # whether only requests with the same head have come since, all of them answered
     _repeated_at = 0.0  # when such a request was last answered
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn does
@@ -258,6 +254,8 @@ class Protocol(IgnoringUpgrades):
             # answers).
             if (at_once := config.at_once) is None or target.translate(None, TARGET):
                 return False
+            if config.later is not None and method == b"GET" and self._answer_later(data, target, head):
+                return True
             answer = at_once(method, target, head, self._peer)
         if answer is None:
             self._declined = True  # it would be declined again

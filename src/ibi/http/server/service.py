@@ -20,7 +20,7 @@ from typing import Any, Final
 import uvicorn
 
 from ibi.errors import SetupError
-from ibi.http.server.config import AtOnce, Config, Repeat
+from ibi.http.server.config import AtOnce, Config, Later, Repeat
 from ibi.http.server.connections import Connections
 from ibi.http.server.protocol import Protocol
 from ibi.http.server.tls import HSTS, Certificate
@@ -76,6 +76,8 @@ class Service:
     """Answers GET and HEAD where that needs no waiting; without it, `app` answers all of them."""
     repeat: Repeat | None = None
     """Returns the last answer of `at_once` to the same GET, if it is still valid."""
+    later: Later | None = None
+    """Answers GET where that needs waiting for a database on another machine, but no task."""
     background: Hook | None = None
     """Work of each process while it serves; it is cancelled at the end."""
     proxies: Callable[[], tuple[str, ...]] = tuple
@@ -214,7 +216,8 @@ def server_of(service: Service) -> uvicorn.Server:
     config.request_numbers = count(int.from_bytes(urandom(7)))
     config.largest_body = service.largest_body
     config.at_once = service.at_once
-    config.repeat = service.repeat if service.at_once is not None else None
+    if service.at_once is not None:
+        config.repeat, config.later = service.repeat, service.later
     return _Server(config)
 
 

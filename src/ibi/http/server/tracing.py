@@ -55,7 +55,8 @@ def _with_spans(
         app=_TracedRequests(service.app, spans, kind),
         close=close_both,
         at_once=_traced_at_once(at_once, spans, kind, now) if at_once else None,
-        repeat=None,  # what it answers would have no span
+        repeat=None,  # what these answer would have no span
+        later=None,
     )
 
 

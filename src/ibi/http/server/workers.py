@@ -221,7 +221,9 @@ def _allow_many_files() -> None:
 
 def _with_access_log(make: Callable[[], Sequence[Service]]) -> Callable[[], Sequence[Service]]:
     # The log wraps the application, which the fast path would bypass.
-    return lambda: [replace(service, app=AccessLog(service.app), at_once=None) for service in make()]
+    return lambda: [
+        replace(service, app=AccessLog(service.app), at_once=None, later=None) for service in make()
+    ]
 
 
 def _staying(make: Callable[[], Sequence[Service]]) -> Callable[[], Sequence[Service]]:

@@ -9,8 +9,17 @@ from sqlalchemy import inspect
 from sqlalchemy.exc import DatabaseError
 
 from ibi.errors import SetupError
-from ibi.runtime.database import check_version, earlier_version, migrate, place, unusable, upgrade
+from ibi.runtime.database import (
+    check_version,
+    earlier_version,
+    has_version,
+    migrate,
+    place,
+    unusable,
+    upgrade,
+)
 from ibi.runtime.shared.store import MIGRATIONS as SHARED
+from ibi.runtime.shared.store import TABLES
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -18,9 +27,6 @@ if TYPE_CHECKING:
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 """The migrations of the registry, wrong keys and the evidence in a shared store."""
 
-_SHARED_TABLES: Final = frozenset(
-    {"shared_version", "document", "change_count", "session", "attempt", "reply"}
-)
 _ALL: Final = (SHARED, MIGRATIONS)  # the second needs functions of the first
 
 
@@ -30,10 +36,11 @@ def make_tables(engine: Engine) -> None:
         names = set(inspect(engine).get_table_names())
     except DatabaseError as error:
         raise unusable(engine, error) from None
-    if "resolver_version" not in names and names - _SHARED_TABLES:
+    if "resolver_version" not in names and names - TABLES:
         raise SetupError("{path} holds something else: take a database of its own", path=place(engine))
     for migrations in _ALL:
-        migrate(engine, migrations)
+        if not has_version(engine, migrations):
+            migrate(engine, migrations)
 
 
 def check_tables(engine: Engine) -> None:

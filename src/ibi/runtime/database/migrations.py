@@ -4,6 +4,11 @@ In PostgreSQL one database may hold the tables of several chains. Each chain has
 the first word of its revisions: `catalogue_version` of "catalogue_0010". Where the folder of the migrations has a
 `postgresql/0010.sql`, a new database of PostgreSQL begins with the schema of that version: earlier migrations are
 SQLite's.
+
+Nodes of two versions of the program may run side by side on one database of PostgreSQL. A migration that only adds says
+so, by `only_adds = True`: tables, indexes, and columns that an insert may leave out. A program that migrates writes
+into the table `may_go_on` the version after which all migrations only added; programs of that version or a later one
+go on with the newer database (decision 0057).
 """
 
 from __future__ import annotations
@@ -21,10 +26,20 @@ from ibi.runtime.database.sqlite import ONLY_READING
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
+_ADDS = re.compile(r"^only_adds = True$", re.MULTILINE)
 _REVISION = re.compile(r'^revision = "(\w+)"$', re.MULTILINE)
 _TABLE = re.compile(r'\bcreate_table\(\s*"(\w+)"')
 _TABLES = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{table}'"
 _TABLES_OF_SCHEMA = "SELECT 1 WHERE to_regclass('{table}') IS NOT NULL"
+_MAY_GO_ON = (
+    "CREATE TABLE IF NOT EXISTS may_go_on"
+    " (chain TEXT PRIMARY KEY, version TEXT NOT NULL, oldest TEXT NOT NULL)"
+)
+_OLDEST = "SELECT oldest FROM may_go_on WHERE chain = %(chain)s AND version = %(version)s"
+_NOTE_OLDEST = (
+    "INSERT INTO may_go_on (chain, version, oldest) VALUES (%(chain)s, %(version)s, %(oldest)s)"
+    " ON CONFLICT (chain) DO UPDATE SET version = excluded.version, oldest = excluded.oldest"
+)
 _LOCK = 0x1B1  # one process migrates a database of PostgreSQL at a time
 
 
@@ -48,6 +63,9 @@ def migrate(engine: Engine, migrations: Path) -> None:
                 _prepare(connection, migrations)
             config.attributes |= {"connection": connection, "table": _version_table(engine, migrations)}
             command.upgrade(config, "head")
+            if is_postgresql(engine):
+                connection.exec_driver_sql(_MAY_GO_ON)
+                connection.exec_driver_sql(_NOTE_OLDEST, _supported(migrations))
     except (DatabaseError, OSError) as error:
         raise unusable(engine, error) from None
 
@@ -55,10 +73,13 @@ def migrate(engine: Engine, migrations: Path) -> None:
 def check_version(engine: Engine, migrations: Path) -> None:
     """Refuse a database of another version than this program's, or without one of its tables.
 
-    The database is not changed. Raises SetupError, which says what to do.
+    A newer one is accepted where only additions came after this version. The database is not changed. Raises
+    SetupError, which says what to do.
     """
-    newest, found = _versions(migrations)[-1], _version(engine, migrations)
-    if found == newest:
+    versions, found = _versions(migrations), _version(engine, migrations)
+    newest = versions[-1]
+    is_unknown = found is not None and found not in versions
+    if found == newest or (is_unknown and _may_go_on(engine, migrations, str(found))):
         _check_tables(engine, migrations)
         return
     path = place(engine)
@@ -102,6 +123,31 @@ def run_migrations(attributes: dict[Any, Any]) -> None:
 def has_version(engine: Engine, migrations: Path) -> bool:
     """Whether a database has a version of this chain, whichever it is. Raises SetupError if it cannot be read."""
     return _version(engine, migrations) is not None
+
+
+def _supported(migrations: Path) -> dict[str, str]:
+    """Return the row of `may_go_on`: the newest version, and the one after which all migrations only added."""
+    steps = _steps(migrations)
+    while len(steps) > 1 and _ADDS.search(steps[-1]):
+        steps.pop()
+    oldest = _REVISION.findall(steps[-1])[0]
+    return {"chain": _chain(migrations), "version": _versions(migrations)[-1], "oldest": oldest}
+
+
+def _may_go_on(engine: Engine, migrations: Path, found: str) -> bool:
+    """Whether a database of a version that is unknown here says that this program may go on with it."""
+    if not is_postgresql(engine):
+        return False  # a file belongs to one program
+    values = {"chain": _chain(migrations), "version": found}
+    try:
+        with engine.connect() as connection:
+            if connection.exec_driver_sql(_TABLES_OF_SCHEMA.format(table="may_go_on")).first() is None:
+                return False
+            return connection.exec_driver_sql(_OLDEST, values).scalar() in _versions(migrations)
+    except DatabaseError as error:
+        raise unusable(engine, error) from None
+    finally:
+        engine.dispose()
 
 
 def _prepare(connection: Connection, migrations: Path) -> None:

@@ -85,6 +85,7 @@ class ArchiveSettings(_Addressed):
     FILE: ClassVar[str] = "archive.toml"
     VARIABLES: ClassVar[str] = "IBI_ARCHIVE_"
     RULES: ClassVar[Mapping[str, Rule]] = ARCHIVE_RULES
+    SHARED: ClassVar[bool] = True
 
     address: str
     """Where it answers: "host[:port]" (archiveaddress)."""
@@ -172,7 +173,7 @@ class ArchiveSettings(_Addressed):
     retired: bool = False
     """Whether the Archive has left for good."""
     store: str = ""
-    """The database of PostgreSQL that has the catalogue, "postgresql://user:password@host/name"; "": a file of DIR."""
+    """The database of PostgreSQL that its nodes share, "postgresql://user:password@host/name"; "": all is in DIR."""
 
     def __post_init__(self) -> None:
         _check(self.inclusion_request("1").query(), self.aliases)
@@ -198,6 +199,7 @@ class JoinedResolver(Settings):
     """A further resolver that an Archive takes part in, under a key of its own."""
 
     FILE: ClassVar[str] = "resolvers.toml"
+    SHARED: ClassVar[bool] = True
 
     url: str
     """Its root URL."""
@@ -214,6 +216,7 @@ class Peer(Settings):
     """An Archive that originals are transferred to."""
 
     FILE: ClassVar[str] = "peers.toml"
+    SHARED: ClassVar[bool] = True
 
     address: str
     """Its root URL."""

@@ -61,6 +61,11 @@ class Settings:
         return cls._of_table(table, path, cls._variables())
 
     @classmethod
+    def of_text(cls, text: str, path: Path) -> Self:
+        """Read the settings in the document that a file stands for, and of the environment. Raises SetupError."""
+        return cls._of_table(_parsed(text, path).unwrap(), path, cls._variables())
+
+    @classmethod
     def exists(cls, data: Path) -> bool:
         """Whether the data directory, or its shared store, has such settings. Raises SetupError."""
         documents = cls._documents(data)
@@ -137,10 +142,11 @@ class Settings:
 
         Raises SetupError for anything else in it.
         """
-        path = data / cls.FILE
-        if not path.exists():
-            return {}
-        tables = _read_toml(path)
+        path, documents = data / cls.FILE, cls._documents(data)
+        if documents is None:
+            tables = _read_toml(path) if path.exists() else {}
+        else:
+            tables = _parsed(documents.read(cls.FILE) or "", path).unwrap()
         if not all(isinstance(table, dict) for table in tables.values()):
             raise SetupError("{path} has a table for each: [name]", path=path)
         return {name: cls._of_table(table, path) for name, table in tables.items()}
@@ -148,10 +154,22 @@ class Settings:
     @classmethod
     def write_tables(cls, data: Path, tables: Mapping[str, Self]) -> None:
         """Write a file with a table for each, all or none. Raises SetupError if it cannot be written."""
+        path, documents = data / cls.FILE, cls._documents(data)
+        if documents is None:
+            document, _ = _read_document(path)
+            cls._put_tables(document, tables)
+            _write_file(path, document)
+            return
+        with documents.changing(cls.FILE) as shared:
+            document = _parsed(shared.text or "", path)
+            cls._put_tables(document, tables)
+            shared.write(document.as_string())
+
+    @classmethod
+    def _put_tables(cls, document: TOMLDocument, tables: Mapping[str, Self]) -> None:
+        """Change the tables of a document that differ, with their comments."""
         import tomlkit
 
-        path = data / cls.FILE
-        document, _ = _read_document(path)
         for name in document.keys() - tables.keys():
             del document[name]
         for name, settings in tables.items():
@@ -159,7 +177,6 @@ class Settings:
             if is_new:
                 document[name] = tomlkit.table()
             settings.put_into(cast("Table", document[name]), whole=is_new)
-        _write_file(path, document)
 
     @classmethod
     def _variable(cls, name: str) -> str:

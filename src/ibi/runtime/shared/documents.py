@@ -1,6 +1,7 @@
 """Documents in the shared store: texts that every node must have alike, by the names of the files they stand for.
 
-`accounts.json`, `tokens.json`, `institution.toml`, `attestation.key`, `nonce`, and the settings without `store`.
+`accounts.json`, `tokens.json`, `institution.toml`, `attestation.key`, `nonce`, and the settings without `store`; of an
+Archive also `resolvers.toml` and `peers.toml`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ibi.errors import SetupError
 from ibi.runtime.shared.store import store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from sqlalchemy import Connection
@@ -118,3 +119,16 @@ def documents_of(data: Path) -> Documents | None:
     """Return the documents of a data directory that has a shared store; None for any other. Raises SetupError."""
     store = store_of(data)
     return None if store is None else Documents(store)
+
+
+def follow_documents(data: Path, names: Iterable[str]) -> None:
+    """Follow the changes of the shared store from now on, if there is one, with these documents in memory.
+
+    No event loop reads them from the store then. Raises SetupError if it is away.
+    """
+    documents = documents_of(data)
+    if documents is None:
+        return
+    documents.store.watch()
+    for name in names:
+        documents.read(name)

@@ -13,22 +13,37 @@ import socket
 import threading
 import time
 import tomllib
-from contextlib import suppress
+import zlib
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibi.errors import IbiError, SetupError
 from ibi.runtime.environment import environment_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from sqlalchemy import Connection, Engine
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
-"""The migrations of what is shared besides the registry."""
+"""The migrations of what is shared besides the registry or the catalogue."""
+TABLES: Final = frozenset(
+    {
+        "shared_version",
+        "may_go_on",
+        "document",
+        "change_count",
+        "session",
+        "attempt",
+        "reply",
+        "upload",
+        "upload_piece",
+    }
+)
+"""The tables that they make, and those of the versions."""
 STORE: Final = "store"
 """The name of the setting that names the store, in the file of each node."""
 POLL_SECONDS: Final = 1.0
@@ -43,8 +58,13 @@ _NOTICES: Final = "ibi_notices"
 _WAIT: Final = 0.25  # seconds until the watch sees that it is to end
 _RETRY: Final = 0.5  # seconds between two attempts to reach a store that is away
 _COUNTS: Final = "SELECT name, number FROM change_count"
-STORE_FILES: Final = {"resolver.toml": "IBI_RESOLVER_STORE"}
+_SERVED: Final = zlib.crc32(
+    b"ibi served"
+)  # the advisory lock that each process holds while it watches the store
+STORE_FILES: Final = {"resolver.toml": "IBI_RESOLVER_STORE", "archive.toml": "IBI_ARCHIVE_STORE"}
 """The files of settings that may name a store, and the variables that go before them."""
+_MAY_BE_WHOLE: Final = frozenset({"archive.toml"})
+"""Those that may have all other settings, too: then nothing is shared but the catalogue, as before there were nodes."""
 
 _log = logging.getLogger(__name__)
 
@@ -137,6 +157,18 @@ class SharedStore:
                 "the store cannot be reached: look at `store` in the settings, and at its server"
             )
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep every node from serving during a block. Raises SetupError if one serves."""
+        with self.engine.connect() as connection:
+            run = connection.execution_options(isolation_level="AUTOCOMMIT")
+            try:
+                if not run.exec_driver_sql(f"SELECT pg_try_advisory_lock({_SERVED})").scalar_one():
+                    raise SetupError("a node serves from this store: stop all its nodes first")
+                yield
+            finally:
+                connection.invalidate()  # closes it, which frees the lock
+
     def close(self) -> None:
         """End the watch, and close all connections."""
         self._ends.set()
@@ -167,6 +199,8 @@ class SharedStore:
         # while the server hangs, `is_reached` says so.
         connection: Any = self.engine.dialect.loaded_dbapi.connect(**self._options, autocommit=True)
         try:
+            if not connection.execute(f"SELECT pg_try_advisory_lock_shared({_SERVED})").fetchone()[0]:
+                raise SetupError("it is being moved")
             for channel in (_CHANGES, _NOTICES):
                 connection.execute(f"LISTEN {channel}")
             # Read after each connect: what was sent while this connection was closed is lost.
@@ -215,8 +249,16 @@ class SharedStore:
         return True
 
 
+class _NodeFile(NamedTuple):
+    """What the file of settings in a data directory says of the store. `is_whole`: it has the other settings, too."""
+
+    fingerprint: tuple[int, ...]
+    store: str
+    is_whole: bool
+
+
 _stores: dict[tuple[int, Path, str], SharedStore] = {}
-_urls: dict[Path, str] = {}
+_files: dict[Path, _NodeFile] = {}
 _opening: Final = threading.Lock()
 
 
@@ -243,16 +285,30 @@ def store_url(data: Path) -> str:
     then says what is wrong, and a running service goes on as it is.
     """
     for name, variable in STORE_FILES.items():
-        try:
-            table = tomllib.loads((data / name).read_text(encoding="utf-8"))
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except (OSError, ValueError, RecursionError):
-            return _urls.get(data.resolve(), "")
-        url = environment_store(variable) or table.get(STORE, "")
-        _urls[data.resolve()] = url if isinstance(url, str) else ""
-        return _urls[data.resolve()]
+        found = _node_file(data / name)
+        if found is not None:
+            alone = found.is_whole and name in _MAY_BE_WHOLE
+            return "" if alone else environment_store(variable) or found.store
     return ""
+
+
+def _node_file(path: Path) -> _NodeFile | None:
+    """Return what a file of settings says; None if there is none, or it could never be read."""
+    try:
+        found = path.stat()
+        fingerprint = found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+        known = _files.get(path)
+        if known is None or known.fingerprint != fingerprint:
+            table = tomllib.loads(path.read_text(encoding="utf-8"))
+            url = table.get(STORE, "")
+            # The service is the setting that no file of a whole service lacks.
+            known = _NodeFile(fingerprint, url if isinstance(url, str) else "", "service" in table)
+            _files[path] = known
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, RecursionError):
+        return _files.get(path)
+    return known
 
 
 def open_stores() -> frozenset[object]:

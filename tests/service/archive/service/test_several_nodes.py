@@ -67,8 +67,9 @@ def nodes(postgresql: PostgreSQL, tmp_path: Path) -> Iterator[list[Node]]:
     second.data.mkdir()
     shutil.copy2(first.data / "archive.toml", second.data)
     with ExitStack() as stack:
+        token = Tokens(first.data).make("t", "2026-01-01T00:00:00Z", [Scope.DEPOSIT])
         for node in (first, second):
-            node.token = Tokens(node.data).make("t", "2026-01-01T00:00:00Z", [Scope.DEPOSIT])
+            node.token = token
             node.process = stack.enter_context(
                 serving("--data", node.data, "--bind", f"127.0.0.1:{node.port}")
             )

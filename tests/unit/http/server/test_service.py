@@ -10,7 +10,7 @@ import pytest
 from ibi.http.server.protocol import Protocol
 from ibi.http.server.service import Service, server_of, without_tls
 
-ANSWERS = {"app", "largest_body", "drain_seconds", "at_once", "repeat", "proxies"}
+ANSWERS = {"app", "largest_body", "drain_seconds", "at_once", "repeat", "later", "proxies"}
 
 
 def test_the_port_without_tls_has_the_answers_and_does_nothing_else() -> None:

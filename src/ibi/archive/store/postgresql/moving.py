@@ -1,8 +1,8 @@
 """Moves the catalogue of an Archive from its file into a database of PostgreSQL, and back.
 
 All rows are copied in one transaction and compared one by one. Then the minting of labels stops in the old place and
-begins in the new one, and at last the settings lead there. The old rows are kept: a file goes to lost+found, a database
-is not touched. A move that was cut off can be made again.
+begins in the new one, accounts and the like are copied, and at last the settings lead there. The old rows are kept: a
+file goes to lost+found, a database is not touched. A move that was cut off can be made again.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from ibi.archive.store import schema
 from ibi.archive.store.data_directory import has_items
 from ibi.archive.store.files import exclusive_lock
+from ibi.archive.store.postgresql import nodes
 from ibi.archive.store.postgresql.copying import compare_rows, copy_rows
 from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.errors import SetupError
@@ -24,6 +25,7 @@ from ibi.runtime.database import has_version, migrate, open_engine, transaction,
 from ibi.runtime.durable_files import flush_folder, make_folder, setup_errors
 from ibi.runtime.settings import settings_lock
 from ibi.runtime.settings.rules import ARCHIVE_RULES
+from ibi.runtime.shared.documents import documents_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,12 +48,15 @@ def move_store(directory: DataDirectory, to: str, progress: Callable[[int], None
     data = directory.path
     ARCHIVE_RULES["store"]("store", to)
     busy = SetupError("another command is at work in {path}", path=data)
-    with directory.serve_lock(), exclusive_lock(data / "ingest.lock", busy), settings_lock(data):
+    documents = documents_of(data)
+    # A node keeps no transaction open for so long: it keeps all nodes from serving.
+    others = settings_lock(data) if documents is None else documents.store.alone()
+    with directory.serve_lock(), exclusive_lock(data / "ingest.lock", busy), others:
         settings = directory.settings()
-        moved = replace(settings, store=to)
-        moved.check_environment()
+        replace(settings, store=to).check_environment()
         if to == settings.store:
             raise SetupError("the catalogue is there already")
+        texts, kept = nodes.texts_of(data), data / "lost+found" / f"{directory.now():.3f}"
         # Until the settings lead to the new store, none may write into the old one.
         with directory.catalogue() as catalogue, transaction(catalogue.engine, "catalogue") as connection:
             if settings.store:
@@ -59,15 +64,16 @@ def move_store(directory: DataDirectory, to: str, progress: Callable[[int], None
             count = _copy(catalogue.engine, to or data / _NEW, progress)
             if to:
                 to_row(data, directory.machine, StateRow(open_engine(to), has_items))
+                nodes.take_in(data, to, texts, kept)
             else:
                 to_files(StateRow(open_engine(settings.store), has_items), data, directory.machine)
-            kept = data / "lost+found" / f"{directory.now():.3f}"
-            if not to:
                 _keep_old(data, kept)  # what an earlier move has left
                 _take_new(data)
-            moved.write(data)
+                nodes.take_out(data, texts)
         if to:
             _keep_old(data, kept)
+        if documents is not None:
+            nodes.end(documents)
     return count
 
 
@@ -78,6 +84,8 @@ def _copy(source: Engine, store: Path | str, progress: Callable[[int], None]) ->
             store.with_name(f"{store.name}{part}").unlink(missing_ok=True)
     target = open_engine(store)
     try:
+        if not isinstance(store, Path):
+            nodes.check_usable(target)
         if not has_version(target, schema.MIGRATIONS):
             migrate(target, schema.MIGRATIONS)
         upgrade(target, schema.MIGRATIONS)

@@ -46,8 +46,8 @@ FILE_COUNT: Final = 1 + ITEM_COLUMNS.index("file_count")
 _LISTS: Final = tuple(
     1 + ITEM_COLUMNS.index(name) for name in ("aliases", "translations", "metadata", "formats", "institution")
 )
-# Characters of an item's row that take as long to read as the row of one file.
-_FILE: Final = 64
+FILE_CHARACTERS: Final = 64
+"""Characters of an item's row that take as long to read as the row of one file."""
 
 # Dicts, because calling an enumeration is slow, and each row that a urlRequest reads has three such values.
 _ACCESS = {access.value: access for access in Access}
@@ -111,7 +111,7 @@ def item_values(holding: Holding) -> dict[str, Any]:
 
 def size_of_row(row: Sequence[Any]) -> int:
     """Return how many characters `read_item_row` would have to parse; each file counts as 64."""
-    return sum([len(row[place]) for place in _LISTS if row[place]]) + _FILE * int(row[FILE_COUNT])
+    return sum([len(row[place]) for place in _LISTS if row[place]]) + FILE_CHARACTERS * int(row[FILE_COUNT])
 
 
 def read_item_row(row: Sequence[Any], files: Iterable[Sequence[Any]]) -> Holding:
