@@ -84,7 +84,7 @@ def _trusting() -> str:
     """What lets the services trust the authority of this machine."""
     file = "./authority.pem:/authority.pem:ro"
     trust = {"environment": {"SSL_CERT_FILE": "/authority.pem"}, "volumes": [file]}
-    return yaml.safe_dump({"services": dict.fromkeys((*NODES, "resolver4", "archive3", "caddy"), trust)})
+    return str(yaml.safe_dump({"services": dict.fromkeys((*NODES, "resolver4", "archive3", "caddy"), trust)}))
 
 
 def _the_link_leads_to_the_document(at: Shell) -> None:

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from support.style.layers import ROOT
 
-LOCKS = {False: ["node.txt"], True: ["node.txt", "stores.txt"]}
-"""The files of requirements that the services need: without the stores of several nodes, and with them."""
+LOCK = ROOT / "requirements/node.txt"
+STORES = ROOT / "requirements/stores.txt"
 
 
 def cache() -> Path:
@@ -58,8 +58,8 @@ def root_filesystem(suite: str, *packages: str, downloaded: str = "") -> Path:
 
 
 def wheels(python: str = "3.13", *, stores: bool = False) -> Path:
-    """Return a folder with the wheels that LOCKS names, for such a Python on this machine."""
-    locks = [ROOT / "requirements" / name for name in LOCKS[stores]]
+    """Return a folder with the wheels of the services, and of their `stores`, for such a Python on this machine."""
+    locks = [LOCK, STORES] if stores else [LOCK]
     key = hashlib.sha256(b"".join(lock.read_bytes() for lock in locks)).hexdigest()[:12]
     with _made_once(cache() / f"wheels-{python}-{key}") as (path, unfinished):
         if unfinished is not None:
