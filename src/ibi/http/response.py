@@ -65,8 +65,15 @@ class RemoteFile(io.RawIOBase):
         """Read at most `size` bytes from `start` on. Raises OSError, SetupError."""
 
     @abstractmethod
+    def begin(self, start: int, size: int) -> None:
+        """Read the first part of a piece: a fault is known before the answer begins. Raises OSError, SetupError."""
+
+    @abstractmethod
     def parts(self, start: int, size: int) -> AsyncGenerator[bytes, None]:
-        """Read a piece of the file, part by part, without a thread. Raises OSError, SetupError."""
+        """Read a piece of the file, part by part, without a thread; `begin` has read its first part.
+
+        Raises OSError, SetupError.
+        """
 
 
 class Refusal(Exception):

@@ -55,6 +55,9 @@ CREATE TABLE IF NOT EXISTS duties (
 """
 """A row for each duty: the present term, and the host that began it."""
 
+# IF NOT EXISTS does not hold between two connections that make a table at the same moment.
+_MAKE: Final = f"BEGIN; SELECT pg_advisory_xact_lock({zlib.crc32(b'ibi duties')}); {TABLE}; COMMIT"
+
 _TAKE: Final = """
 INSERT INTO duties (name, term, holder) VALUES (%s, %s, %s)
 ON CONFLICT (name) DO UPDATE SET term = excluded.term, holder = excluded.holder RETURNING term
@@ -131,7 +134,7 @@ class DutyLock:
             await asyncio.sleep(TRY_EVERY)
         term = secrets.randbits(62)
         if (await _answer(connection, "SELECT to_regclass('duties') IS NULL"))[0]:
-            await connection.execute(TABLE)
+            await connection.execute(_MAKE)
         return int((await _answer(connection, _TAKE, self.name, term, socket.gethostname()))[0])
 
     async def _hold(

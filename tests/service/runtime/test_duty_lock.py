@@ -225,3 +225,18 @@ def test_an_error_of_the_work_reaches_the_caller_and_frees_the_lock(trial: Trial
         await asyncio.wait_for(DutyLock(trial.store, "trial").while_held(end), LATE)
 
     asyncio.run(both())
+
+
+def test_duties_that_begin_together_in_a_new_store_make_their_table_once(
+    postgresql: PostgreSQL, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = postgresql.new_database()
+
+    async def end() -> None:
+        pass
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(DutyLock(store, f"duty {number}").while_held(end) for number in range(12)))
+
+    asyncio.run(all_of_them())
+    assert [each for each in caplog.messages if "duplicate key" in each] == []

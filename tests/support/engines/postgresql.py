@@ -22,7 +22,12 @@ _USER = "postgres"
 
 
 def programs() -> Path | None:
-    """The folder of the programs of the newest PostgreSQL of this machine, which are not on the PATH; or None."""
+    """The folder of the programs of the newest PostgreSQL of this machine, which are not on the PATH; or None.
+
+    `IBI_POSTGRESQL` names another one, such as that of a release that Debian does not have yet.
+    """
+    if chosen := os.environ.get("IBI_POSTGRESQL"):
+        return Path(chosen)
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
     return found[-1] if found else None
 
@@ -30,16 +35,18 @@ def programs() -> Path | None:
 class PostgreSQL:
     """One cluster. `durable`: it flushes what it has committed, which only tests that kill it need.
 
-    `disk`: the size of a disk of its own, such as "150m", which `fill` fills; as root only.
+    `connections`: how many it takes. `disk`: the size of a disk of its own, such as "150m", which `fill` fills; as root
+    only.
     """
 
-    def __init__(self, *, durable: bool = False, disk: str = "") -> None:
+    def __init__(self, *, durable: bool = False, disk: str = "", connections: int = 60) -> None:
         bin_folder = programs()
         assert bin_folder is not None, "PostgreSQL is not installed"
         self._bin = bin_folder
         # Not in pytest's folder: that is closed to other users, and the path of a socket must be short.
         self.folder = Path(tempfile.mkdtemp(prefix="ibi-pg-"))
         self.port = free_port()
+        self._connections = connections
         self._settings = {} if durable else {"fsync": "off", "full_page_writes": "off"}
         self._count = 0
         if os.geteuid() == 0:
@@ -51,7 +58,11 @@ class PostgreSQL:
 
     def start(self) -> None:
         """Start it, and return when it answers. After a kill, its orphans may take seconds to end."""
-        settings = {"listen_addresses": "127.0.0.1", "max_connections": "60", **self._settings}
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "max_connections": str(self._connections),
+            **self._settings,
+        }
         options = f"-p {self.port} -k {self.folder} " + " ".join(
             f"-c {name}={value}" for name, value in settings.items()
         )

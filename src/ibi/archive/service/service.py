@@ -22,7 +22,7 @@ from dataclasses import replace
 from functools import partial
 from math import ceil
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ibi.archive.membership.resolver_addresses import AddressesUnknown, ResolverAddresses
 from ibi.archive.model.url_key import UrlKeys
@@ -42,7 +42,7 @@ from ibi.http.client_address import networks_of
 from ibi.http.limits.token_bucket import client_key
 from ibi.http.proxy_faults import ProxyFaults
 from ibi.http.request import Request, hosts_of
-from ibi.http.response import JSON, NO_STORE, PLAIN, Response
+from ibi.http.response import JSON, NO_STORE, PLAIN, RemoteFile, Response
 from ibi.protocol import vocabulary as words
 from ibi.protocol.query_string import unescape
 
@@ -357,9 +357,24 @@ class ArchiveService:
         self._remote_waiting += 1
         try:
             loop, context = asyncio.get_running_loop(), copy_context()
-            return await loop.run_in_executor(self._remote_files, context.run, answer)
+            begun = partial(self._begun, request, answer)
+            return await loop.run_in_executor(self._remote_files, context.run, begun)
         finally:
             self._remote_waiting -= 1
+
+    def _begun(self, request: Request, answer: Callable[[], Response]) -> Response:
+        """Return an answer whose file can be read: 200 was said in vain if the other machine is silent then."""
+        response = answer()
+        file = cast("object", response.file)
+        if isinstance(file, RemoteFile) and request.method != "HEAD":
+            try:
+                file.begin(response.start, response.size)
+            except (OSError, SetupError) as error:
+                file.close()
+                _log.warning("a file could not be read: %s", error)
+                fault = IbiError("this Archive cannot answer now; try again later")
+                return self._site.refuse(request, 503, fault, later=10)
+        return response
 
     def _message_or_page(self, request: Request, messages: MessageService, site: Site) -> Response:
         """Answer a reading request: a message, a page about the service, or a page or file of the site."""

@@ -20,7 +20,7 @@ import re
 import secrets
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, aclosing, contextmanager, suppress
 from functools import lru_cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
@@ -100,6 +100,7 @@ class S3File(RemoteFile):
         super().__init__()
         self._client, self._key, self._size = client, key, size
         self._at, self._buffer = 0, memoryview(b"")
+        self._first = b""
 
     def readable(self) -> bool:
         """Return that it can be read."""
@@ -120,9 +121,20 @@ class S3File(RemoteFile):
         """Read at most `size` bytes from `start` on. Raises OSError, SetupError."""
         return self._client.read(self._key, start, min(size, self._size - start))
 
-    def parts(self, start: int, size: int) -> AsyncGenerator[bytes, None]:
-        """Read a piece, part by part. Raises OSError, SetupError."""
-        return self._client.parts(self._key, start, size)
+    def begin(self, start: int, size: int) -> None:
+        """Read the first part of a piece. Raises OSError, SetupError."""
+        self._first = self.range(start, min(size, READ_SIZE))
+
+    async def parts(self, start: int, size: int) -> AsyncGenerator[bytes, None]:
+        """Read a piece, part by part, the first of which was read by `begin`. Raises OSError, SetupError."""
+        first, self._first = self._first, b""
+        done = len(first)
+        if first:
+            yield first
+            del first  # the next part takes its place in memory
+        async with aclosing(self._client.parts(self._key, start + done, size - done)) as parts:
+            async for part in parts:
+                yield part
 
 
 class S3Files(FileStore):

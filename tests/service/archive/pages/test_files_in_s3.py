@@ -93,6 +93,27 @@ def test_a_killed_store_is_a_503_for_files_only_and_the_archive_goes_on_by_itsel
     assert deposit(archive, 2)[1] == served.get("/col/c.example/d/2015/01.01.00.02/doc/f").body
 
 
+def test_a_store_that_dies_between_the_two_requests_for_a_file_is_a_503_and_no_half_answer(
+    served: Served, seaweedfs: SeaweedFS, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = s3_client.S3Client.size
+
+    def last(client: s3_client.S3Client, key: str) -> int:
+        found = size(client, key)
+        seaweedfs.kill()
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(s3_client.S3Client, "size", last)
+        try:
+            answer = served.get(BIG)
+        finally:
+            seaweedfs.start()
+    assert (answer.status, int(answer.headers["retry-after"]) > 0) == (503, True)
+    until_served(served)
+    assert served.get(BIG).body == CONTENT
+
+
 def test_a_store_that_hangs_delays_only_those_who_want_files(served: Served, seaweedfs: SeaweedFS) -> None:
     assert served.get(FILE).status == 200
     statuses, began = list[int](), time.monotonic()
