@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support.checks import filled_sentences
+from support.concurrency.ending import pytest_configure  # noqa: F401 - a hook: what this run starts ends with it
 from support.concurrency.open_files import open_files
 from support.engines.postgresql import PostgreSQL, programs
 from support.engines.seaweedfs import SeaweedFS, running_seaweedfs, weed

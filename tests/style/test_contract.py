@@ -212,6 +212,7 @@ MIGRATIONS = {
     "archive/store/schema/0008_replacement.py": "7360451fb0a0bc66",
     "archive/store/schema/0009_change_words.py": "d4602579dedcecbe",
     "archive/store/schema/0010_followed_archives.py": "17adf18aed7d54e9",
+    "archive/store/schema/postgresql/0010.sql": "f3a5b05a84052356",
     "resolver/registry/0001_archives.py": "6abbd04bff938cd4",
     "resolver/registry/0002_membership.py": "81d17e2fd0193372",
     "resolver/registry/0003_exclusion.py": "40d2ea0b5b07ebc7",
@@ -229,8 +230,12 @@ def test_no_published_migration_changes() -> None:
     A new migration gets its line here.
     """
     found = {
-        path.relative_to(ROOT / "src/ibi").as_posix().replace("migrations/versions/", ""): path
-        for path in (ROOT / "src/ibi").rglob("migrations/versions/[0-9]*.py")
+        path.relative_to(ROOT / "src/ibi")
+        .as_posix()
+        .replace("migrations/", "")
+        .replace("versions/", ""): path
+        for path in (ROOT / "src/ibi").rglob("migrations/*/[0-9]*")
+        if path.suffix in {".py", ".sql"}
     }
     digests = {name: sha256(path.read_bytes()).hexdigest()[:16] for name, path in found.items()}
     assert digests == MIGRATIONS

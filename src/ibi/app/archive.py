@@ -120,9 +120,8 @@ def archive_service(
     metrics = ArchiveMetrics(data, directory.open_catalogue(), jobs)  # a connection of its own
     as_served = partial(_as_served, trusted, files_address, tls_ports)
     joined = partial(ResolverAddresses, names=names, requests=RequestTimes(data / numbers.FOLDER))
-    background = ArchiveBackground(
-        watched, directory, catalogue, names, metrics, joined, indexer(directory, catalogue).duty()
-    )
+    indexing = indexer(directory, catalogue).duty()
+    background = ArchiveBackground(watched, directory, catalogue, names, metrics, joined, indexing)
     app = _answering(watched, metrics, directory, as_served, workers, joined, jobs, background.wake)
     background.follow = app.current
 

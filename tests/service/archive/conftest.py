@@ -4,8 +4,10 @@ import pytest
 
 from support.archive.fixtures import (
     archive,
+    databases_are_dropped,
     files_place,
     full,
+    in_stores,
     joined,
     new_archive,
     own,
@@ -13,7 +15,17 @@ from support.archive.fixtures import (
     stores_are_closed,
 )
 
-__all__ = ["archive", "files_place", "full", "joined", "new_archive", "own", "stored_in", "stores_are_closed"]
+__all__ = [
+    "archive",
+    "databases_are_dropped",
+    "files_place",
+    "full",
+    "joined",
+    "new_archive",
+    "own",
+    "stored_in",
+    "stores_are_closed",
+]
 
 ON_BOTH = frozenset({
     "test_catalogue", "test_item_changes", "test_item_histories",
@@ -22,13 +34,10 @@ ON_BOTH = frozenset({
 })  # fmt: skip
 """The modules whose tests run with the catalogue in a SQLite file, and again with it in PostgreSQL.
 
-With `IBI_TEST_STORE=postgresql` all others use PostgreSQL, too. What looks into the file is marked `sqlite_file`.
+With `IBI_TEST_STORE=postgresql` the tests of all modules use PostgreSQL alone, but for those marked `one_store`.
 """
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each test of these modules once for each store."""
-    if metafunc.module.__name__.rpartition(".")[2] in ON_BOTH and "stored_in" in metafunc.fixturenames:
-        alone = metafunc.definition.get_closest_marker("sqlite_file")
-        stores = ["sqlite"] if alone else ["sqlite", "postgresql"]
-        metafunc.parametrize("stored_in", stores, indirect=True, scope="module")
+    """Run each test with the stores that it is for."""
+    in_stores(metafunc, both=metafunc.module.__name__.rpartition(".")[2] in ON_BOTH)

@@ -11,11 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from ibi.archive.store import data_directory, schema
 from ibi.archive.store.data_directory import DataDirectory
+from ibi.runtime.database import migrate, open_engine
 from ibi.runtime.settings import ArchiveSettings
-from ibi.runtime.shared.store import close_stores, open_stores
+from ibi.runtime.shared.store import MIGRATIONS, close_stores, open_stores
 from support.archive import archive_fixture
 from support.archive.archive_fixture import NewArchive, Served, fill, listener, make_archive, serving
+from support.engines.postgresql import PostgreSQL
 from support.engines.seaweedfs import BUCKET, SeaweedFS
 
 IN_A_FOLDER = pytest.mark.parametrize("files_place", ["folder"], indirect=True)
@@ -40,28 +43,88 @@ def let_clocks_differ(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("ibi.minting.state_row.MOST_SKEW", 1 << 60)
 
 
+def wanted_store() -> str:
+    """The store that IBI_TEST_STORE names, "" if tests are to choose."""
+    return os.environ.get("IBI_TEST_STORE", "")
+
+
+def in_stores(metafunc: pytest.Metafunc, *, both: bool) -> None:
+    """Run a test with the store of its mark `one_store`, with the one that is wanted, or with `both`."""
+    if "stored_in" not in metafunc.fixturenames:
+        return
+    alone = metafunc.definition.get_closest_marker("one_store")
+    usual = wanted_store() or "sqlite"
+    stores = [alone.args[0]] if alone else [usual]
+    if both and not alone and not wanted_store():
+        stores = ["sqlite", "postgresql"]
+    if stores != [usual]:
+        metafunc.parametrize("stored_in", stores, indirect=True, scope="module")
+
+
+def _make_tables(url: str) -> None:
+    engine = open_engine(url)
+    for chain in (schema.MIGRATIONS, MIGRATIONS):
+        migrate(engine, chain)
+    engine.dispose()
+
+
+_made: list[str] = []  # the databases of the Archives of this process that are there still
+
+
+def _create_in(cluster: PostgreSQL) -> Callable[[DataDirectory, ArchiveSettings], None]:
+    """Return what makes an Archive whose catalogue is in a new database, unless its settings name a store."""
+    create = DataDirectory.create
+
+    def create_there(directory: DataDirectory, settings: ArchiveSettings) -> None:
+        if settings.store:
+            create(directory, settings)
+            return
+        _made.append(cluster.new_database(cluster.template("archive", _make_tables)))
+        with pytest.MonkeyPatch.context() as patch:
+            # Its tables are those of the template: half of the time goes into making them.
+            patch.setattr(data_directory, "has_version", lambda *_: False)
+            patch.setattr(data_directory, "migrate", lambda *_: None)
+            create(directory, replace(settings, store=_made[-1]))
+
+    return create_there
+
+
+@contextmanager
+def _dropping(cluster: PostgreSQL) -> Iterator[None]:
+    """Remove at the end what databases were made meanwhile, where all tests make some: they may lie in memory."""
+    before = len(_made)
+    yield
+    while wanted_store() and len(_made) > before:
+        cluster.drop(_made.pop())
+
+
 @pytest.fixture(scope="module", autouse=True)
 def stored_in(request: pytest.FixtureRequest) -> Iterator[str]:
     """Where the catalogues of new Archives are: "sqlite", or "postgresql", a new database for each."""
-    kind = getattr(request, "param", os.environ.get("IBI_TEST_STORE", "sqlite"))
+    kind = getattr(request, "param", wanted_store() or "sqlite")
     if kind == "sqlite":
         yield kind
         return
     cluster = request.getfixturevalue("postgresql")
-    create = DataDirectory.create
-
-    def create_there(directory: DataDirectory, settings: ArchiveSettings) -> None:
-        create(directory, replace(settings, store=settings.store or cluster.new_database()))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DataDirectory, "create", create_there)
+    with _dropping(cluster), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DataDirectory, "create", _create_in(cluster))
         let_clocks_differ(patch)
         yield kind
 
 
 @pytest.fixture(autouse=True)
-def stores_are_closed() -> Iterator[None]:
+def databases_are_dropped(stored_in: str, request: pytest.FixtureRequest) -> Iterator[None]:
+    if stored_in == "sqlite":
+        yield
+        return
+    with _dropping(request.getfixturevalue("postgresql")):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def stores_are_closed(request: pytest.FixtureRequest) -> Iterator[None]:
     """Close the stores that a test has opened in this process: what their Archives share beside the catalogue."""
+    request.getfixturevalue("databases_are_dropped")  # begun before this one, so that it ends after it
     before = open_stores()
     yield
     close_stores(before)
@@ -97,14 +160,20 @@ def _served(folder: Path, **more: object) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def full(
+    stored_in: str,  # noqa: ARG001 - made anew for each store
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Served]:
     """An Archive with items, served at its own address; shared by tests that only read."""
     with _served(tmp_path_factory.mktemp("full")) as served:
         yield served
 
 
 @pytest.fixture(scope="module")
-def joined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def joined(
+    stored_in: str,  # noqa: ARG001 - made anew for each store
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Served]:
     """The same, taking part at a resolver."""
     with _served(tmp_path_factory.mktemp("joined"), resolver="http://resolver.example") as served:
         yield served

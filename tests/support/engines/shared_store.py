@@ -13,18 +13,16 @@ from ibi.runtime.database import migrate, open_engine
 from ibi.runtime.shared.store import close_store, store_of
 from support.engines.postgresql import PostgreSQL
 
-_TEMPLATE = "resolver_template"
+
+def _make_tables(url: str) -> None:
+    engine = open_engine(url)
+    make_tables(engine)
+    engine.dispose()
 
 
 def new_store(postgresql: PostgreSQL) -> str:
     """Make a database with the tables of a resolver; return its URL."""
-    names = {name for (name,) in postgresql.execute("SELECT datname FROM pg_database")}
-    if _TEMPLATE not in names:
-        postgresql.execute(f"CREATE DATABASE {_TEMPLATE}")
-        engine = open_engine(postgresql.url(_TEMPLATE))
-        make_tables(engine)
-        engine.dispose()
-    return postgresql.new_database(_TEMPLATE)
+    return postgresql.new_database(postgresql.template("resolver", _make_tables))
 
 
 def share(folder: Path, url: str) -> Path:

@@ -316,17 +316,17 @@ class FolderFiles(FileStore):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return
-        self.place_files(catalogue)
         with setup_errors(NOT_KEPT, path=self._data):
-            if left := list(self._staging.iterdir()):
-                # The end of SQLite's log may still hold a transaction whose flush failed. It counts as rolled
-                # back, but a crash now would bring it back, with files in its list that are deleted below. The
-                # next transaction overwrites it, even one that changes nothing: this schedules a removal and
-                # cancels it.
+            if any(self._staging.iterdir()):
+                # A transaction whose end is unknown may list what lies there. In PostgreSQL it may still be committed:
+                # this one waits until it has ended, one way or the other. In SQLite the end of the log may still hold
+                # one whose flush failed. It counts as rolled back, but a crash would bring it back: this transaction
+                # overwrites it. It schedules a removal and cancels it, because it must write something.
                 with catalogue.writing() as writer:
                     writer.schedule_removal(b"")
                     writer.cancel_removal(b"")
-            for each in left:
+            self.place_files(catalogue)
+            for each in list(self._staging.iterdir()):
                 each.unlink()
 
     @contextmanager

@@ -8,9 +8,11 @@ Connections lead to the server itself, or to a pooler that keeps a session for e
 
 from __future__ import annotations
 
+import os
 import select
 import threading
 import time
+import weakref
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sqlalchemy import create_engine, event
@@ -34,8 +36,8 @@ TIMEOUT: Final = 25.0
 """Seconds that one statement may take, as this side counts them: a server that hangs counts nothing."""
 
 _CONNECT: Final = 5  # seconds
-_SLOW: Final = 1.0  # seconds: after an attempt that took longer and failed, the next ones fail at once
-_PAUSE: Final = 1.0  # for so many seconds
+_SLOW: Final = 1.0  # seconds: a server that refuses a connection answers sooner
+_PAUSE: Final = 1.0  # seconds between two looks at a server that hangs
 _REACHING: Final[Mapping[str, object]] = {
     "connect_timeout": _CONNECT,
     # A peer that was cut off is given up after about ten seconds.
@@ -64,6 +66,7 @@ class _Connection(psycopg.Connection[Any]):
     """A connection that raises an error, and is closed, if the server does not answer within `limit` seconds."""
 
     limit: float | None = None  # None: TIMEOUT
+    opened_by: _Connecting | None = None
 
     def __del__(self) -> None:  # type: ignore[override]  # the arguments of the driver only keep its modules
         """End with the engine that has opened it, without the driver's warning, as a connection of SQLite does."""
@@ -75,7 +78,10 @@ class _Connection(psycopg.Connection[Any]):
             return super().wait(gen, interval=interval, timeout=limit)
         except psycopg.errors._WaitTimeout:  # noqa: SLF001 - what `timeout` is documented to raise
             self.pgconn.finish()
-            raise psycopg.OperationalError(f"the server has not answered for {limit:g} s") from None
+            problem = f"the server has not answered for {limit:g} s"
+            if self.opened_by is not None:
+                self.opened_by.look_out(problem)
+            raise psycopg.OperationalError(problem) from None
 
 
 def read_url(text: str) -> URL:
@@ -122,8 +128,9 @@ def open_engine(store: str) -> Engine:
 
 
 def is_lost(connection: Any) -> bool:
-    """Whether an idle connection of the driver was closed, by either side; costs a system call."""
-    if connection.closed:
+    """Whether an idle connection was closed, by either side, or leads to a server that hangs; costs a system call."""
+    opened_by: _Connecting | None = connection.opened_by
+    if connection.closed or (opened_by is not None and opened_by.problem):
         return True
     # An idle server says nothing, unless it ends, or was told to end this connection.
     poll = select.poll()
@@ -132,27 +139,63 @@ def is_lost(connection: Any) -> bool:
 
 
 class _Connecting:
-    """Opens connections; for a while after an attempt that took long and found no server, it fails at once.
+    """Opens connections. When one has found that the server hangs, all fail at once until a thread finds it again.
 
-    Otherwise each request would wait for a server that hangs, one after the other.
+    Otherwise each request would wait for it, one after the other, and the event loop with them.
     """
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._options = options
         self._lock = threading.Lock()
-        self._failure: tuple[float, str] | None = None
+        self._hangs = (
+            0,
+            "",
+        )  # the process that has found it, and what it found: a fork has no thread that looks
+
+    @property
+    def problem(self) -> str:
+        """What is known of a server that hangs; "" if it is not known to."""
+        process, problem = self._hangs
+        return problem if process == os.getpid() else ""
 
     def __call__(self) -> Any:
         """Open a connection. Raises psycopg.OperationalError."""
-        with self._lock:
-            if self._failure is not None and time.monotonic() < self._failure[0]:
-                raise psycopg.OperationalError(self._failure[1])
-            began = time.monotonic()
-            try:
-                connection = _Connection.connect(**self._options)
-            except psycopg.OperationalError as error:
-                if time.monotonic() - began > _SLOW:
-                    self._failure = time.monotonic() + _PAUSE, str(error)
-                raise
-            self._failure = None
+        if problem := self.problem:
+            raise psycopg.OperationalError(problem)
+        began = time.monotonic()
+        try:
+            connection = _Connection.connect(**self._options)
+        except psycopg.OperationalError as error:
+            if time.monotonic() - began > _SLOW:
+                self.look_out(str(error))
+            raise
+        connection.opened_by = self
         return connection
+
+    def look_out(self, problem: str) -> None:
+        """Let all connections fail with this problem until the server answers again, if only by a refusal."""
+        with self._lock:
+            if self.problem:
+                return
+            self._hangs = os.getpid(), problem
+        looking = threading.Thread(target=_look_out, args=(weakref.ref(self), self._options), daemon=True)
+        looking.start()
+
+    def found(self) -> None:
+        """Try again from now on."""
+        self._hangs = 0, ""
+
+
+def _look_out(connecting: weakref.ref[_Connecting], options: dict[str, Any]) -> None:
+    """Connect until the server answers, or the engine is gone."""
+    while connecting() is not None:
+        began = time.monotonic()
+        try:
+            psycopg.connect(**options).close()
+        except psycopg.OperationalError:
+            if time.monotonic() - began > _SLOW:
+                time.sleep(_PAUSE)
+                continue
+        if (waiting := connecting()) is not None:
+            waiting.found()
+        return

@@ -25,6 +25,7 @@ from ibi.identifier.forms import parse_name
 from ibi.runtime.database import migrate, open_engine
 from support.archive.api_fixture import TITLE, Asking, asking, deposited, refused
 from support.archive.archive_fixture import NewArchive
+from support.engines import by_hand
 
 SEED = 20261128
 BYTES = "application/octet-stream"
@@ -169,22 +170,18 @@ def test_an_item_that_is_not_settled_is_told_of_when_it_is(api: Asking) -> None:
     assert brief(follow(api, cursor)[0]) == [(name, "edited")]
 
 
-@pytest.mark.sqlite_file
 def test_a_cursor_of_another_catalogue_is_refused_since_a_gap_would_follow_it(api: Asking) -> None:
     path = deposited(api)
     whole, before = follow(api)
     edit(api, path, language="en")
     _, after = follow(api, before)
     # As after a restored backup: the same numbers stand for other events.
-    with closing(sqlite3.connect(api.archive.data / "catalogue.sqlite")) as database, database:
-        database.execute(
-            "UPDATE event SET moment = '2001-01-01T00:00:00Z' WHERE feed = (SELECT max(feed) FROM event)"
-        )
+    set_back = "UPDATE event SET moment = '2001-01-01T00:00:00Z' WHERE feed = (SELECT max(feed) FROM event)"
+    by_hand.run(api.archive.data, set_back)
     sentence = refused(api.ask("GET", f"/changes?after={after}"), 410)
     assert "begin again" in sentence
     assert brief(follow(api, before)[0]) == [(name_of(path), "edited", "language")]
-    with closing(sqlite3.connect(api.archive.data / "catalogue.sqlite")) as database, database:
-        database.execute("UPDATE event SET feed = NULL WHERE feed = (SELECT max(feed) FROM event)")
+    by_hand.run(api.archive.data, "UPDATE event SET feed = NULL WHERE feed = (SELECT max(feed) FROM event)")
     refused(api.ask("GET", f"/changes?after={after}"), 410)
     assert brief(follow(api)[0]) == brief(whole)
 
@@ -208,7 +205,7 @@ def test_who_has_this_page_already_is_told_so(api: Asking) -> None:
     assert api.ask("GET", "/changes", if_none_match=tag).status == 200
 
 
-@pytest.mark.sqlite_file
+@pytest.mark.one_store("sqlite", "begins with an older version of the file")
 def test_a_catalogue_of_before_the_feed_can_be_followed_from_now_on(tmp_path: Path, api: Asking) -> None:
     """The last event gets its number, so that the first cursor is that of an event, too.
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import fcntl
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any, cast
 
@@ -34,6 +33,7 @@ from support.archive.api_fixture import (
     whole,
 )
 from support.archive.archive_fixture import Answer, NewArchive
+from support.engines import by_hand
 
 TITLE = {"metadata": {"title": ["One"]}}
 OTHER = {"metadata": {"title": ["Two"]}}
@@ -109,10 +109,8 @@ def test_an_item_from_before_digests_were_kept_is_given_as_it_was(api: Asking) -
 @contextmanager
 def no_writing(api: Asking) -> Iterator[None]:
     """Hold up all transactions that write until the end of the block."""
-    with closing(sqlite3.connect(api.archive.data / "catalogue.sqlite", isolation_level=None)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
+    with by_hand.holding_up(api.archive.data):
         yield
-        connection.execute("ROLLBACK")
 
 
 def sent_twice_at_once(api: Asking, value: Any, key: str = "k") -> list[Answer]:

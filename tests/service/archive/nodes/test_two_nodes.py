@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -248,11 +247,11 @@ def test_while_the_store_is_away_nodes_say_so_and_refuse_and_go_on_afterwards(fi
         assert statuses("/-/healthz") == {200}
         refused = there.get(f"/{name}")
         assert (refused.status, "retry-after" in refused.headers) == (503, True)
-        assert here.api("POST", "/items", b"{}")[0] == 503
+        until(lambda: here.api("POST", "/items", b"{}")[0] == 503)
     finally:
         field.postgresql.start()
     until(lambda: statuses("/-/readyz") == {200})
     until(lambda: statuses(f"/{name}") <= {200, 302})
     after = here.deposit("After")
-    assert re.fullmatch(r"\S+", after)
-    assert there.state(after) is ItemState.ORIGINAL
+    # A worker may find its store again a moment after the one that says ready.
+    until(lambda: there.state(after) is ItemState.ORIGINAL)

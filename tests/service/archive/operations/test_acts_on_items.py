@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,6 +27,7 @@ from ibi.identifier.forms import parse_name
 from ibi.runtime.settings import Peer
 from support.acts.requests import BYTES, request_for
 from support.archive.administration_fixture import AdministeredArchive, administered_archive
+from support.engines import by_hand
 from support.programs import Program, Reply
 
 
@@ -115,14 +115,11 @@ def test_an_act_on_an_item_depends_on_the_etag_of_the_item(
 @contextmanager
 def edit_of(served: AdministeredArchive, path: str) -> Iterator[None]:
     """Another edit of the item, which is committed at the end of the block and holds up all others meanwhile."""
-    row = served.archive.data / "catalogue.sqlite"
-    with closing(sqlite3.connect(row, isolation_level=None)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
+    with by_hand.holding_up(served.archive.data) as connection:
         yield
         rep = path.removeprefix("/items/")
-        sql = "UPDATE item SET rights = 'between', timestamp = '2030-01-01T00:00:00Z' WHERE rep = ?"
-        assert connection.execute(sql, [rep]).rowcount == 1
-        connection.execute("COMMIT")
+        sql = f"UPDATE item SET rights = 'between', timestamp = '2030-01-01T00:00:00Z' WHERE rep = '{rep}'"  # noqa: S608 - our own name
+        assert connection.exec_driver_sql(sql).rowcount == 1
 
 
 # A refresh makes a copy equal to its original, also after another refresh: nothing is undone.
@@ -153,12 +150,9 @@ OFFERED = """INSERT INTO giving
 @contextmanager
 def another_hand_over(served: AdministeredArchive) -> Iterator[None]:
     """Another hand-over, which is committed at the end of the block and holds up all changes meanwhile."""
-    path = served.archive.data / "catalogue.sqlite"
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
+    with by_hand.holding_up(served.archive.data) as connection:
         yield
-        connection.execute(OFFERED)
-        connection.execute("COMMIT")
+        connection.exec_driver_sql(OFFERED)
 
 
 def test_a_hand_over_that_another_one_overtakes_is_a_conflict(

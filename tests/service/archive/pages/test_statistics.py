@@ -8,13 +8,12 @@ import io
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -36,6 +35,7 @@ from ibi.protocol.url_list import UrlList
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import ContentType, ItemState
 from support.archive.archive_fixture import NOW, WHEN, NewArchive, Served, listener, serving
+from support.engines import by_hand
 from support.web.unnamed import RENDERER
 
 IBI, LINKED = "a.example/b/2010/01.01.00.00", "a.example/b/2011/01.01.00.00"
@@ -173,16 +173,14 @@ def test_no_address_is_kept_and_nothing_for_longer_than_an_hour(filled: NewArchi
     with _serving(filled) as served:
         _visit(served, FILE, x_forwarded_for="203.0.113.77")
         _visit(served, f"/-/item/{IBI}", x_forwarded_for="2001:db8::7777")
-    kept = b"".join(path.read_bytes() for path in filled.data.glob("catalogue.sqlite*"))
+    kept = by_hand.everything(filled.data)
     for trace in (b"203.0.113.77", b"2001:db8::7777", FIREFOX.encode()):
         assert trace not in kept
-    with closing(sqlite3.connect(filled.data / "catalogue.sqlite")) as database:
-        last = database.execute("SELECT max(until) FROM visit_mark").fetchone()[0]
-        assert NOW < last <= NOW + 3600
+    ((last,),) = by_hand.run(filled.data, "SELECT max(until) FROM visit_mark")
+    assert NOW < last <= NOW + 3600
     filled.clock.now += 3601
     VisitCounter(filled.catalogue, filled.clock.seconds)  # as when a process starts
-    with closing(sqlite3.connect(filled.data / "catalogue.sqlite")) as database:
-        assert database.execute("SELECT count(*) FROM visit_mark").fetchone()[0] == 0
+    assert by_hand.run(filled.data, "SELECT count(*) FROM visit_mark") == [(0,)]
 
 
 def test_each_day_has_a_key_of_its_own_on_which_all_processes_agree(filled: NewArchive) -> None:

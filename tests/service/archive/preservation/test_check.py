@@ -18,6 +18,7 @@ from ibi.archive.store import sidecars
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.minting.machine import this_machine
 from support.archive.preservation_fixture import LINKED, NAME, OTHER, WHO, ArchiveFolder, flip, make_archive
+from support.engines import by_hand
 
 
 @pytest.fixture
@@ -50,14 +51,7 @@ def write_sidecars(kept: ArchiveFolder) -> None:
 
 def harm(kept: ArchiveFolder, *statements: str) -> None:
     """Change the catalogue past all of our laws."""
-    with closing(sqlite3.connect(kept.data / "catalogue.sqlite")) as database:
-        for (trigger,) in database.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'trigger'"
-        ).fetchall():
-            database.execute(f"DROP TRIGGER {trigger}")
-        for statement in statements:
-            database.execute(statement)
-        database.commit()
+    by_hand.harm(kept.data, *statements)
 
 
 @pytest.mark.proves("ARC-01", "ARC-04")
@@ -225,11 +219,13 @@ def test_a_catalogue_that_contradicts_itself_is_told(kept: ArchiveFolder, statem
     assert any(words in sentence for sentence in sentences)
 
 
+@pytest.mark.one_store("sqlite", "no session of PostgreSQL can leave out its checks")
 def test_a_law_of_the_tables_that_was_broken_is_told(kept: ArchiveFolder) -> None:
     harm(kept, "PRAGMA ignore_check_constraints = 1", "UPDATE item SET state = 'Nothing' WHERE number = 2")
     assert any("damaged" in sentence for sentence in problems_of(kept))
 
 
+@pytest.mark.one_store("sqlite", "damages the file")
 def test_a_catalogue_that_is_gone_or_noise_is_a_sentence(kept: ArchiveFolder) -> None:
     path = kept.data / "catalogue.sqlite"
     for content in (b"", b"noise" * 1000, path.read_bytes()[:5000]):
@@ -246,6 +242,7 @@ def test_settings_that_cannot_be_read_are_told(kept: ArchiveFolder) -> None:
     assert len(problems_of(kept)) == 1
 
 
+@pytest.mark.one_store("sqlite", "a catalogue in PostgreSQL has the state in a row")
 def test_a_minting_state_that_is_lost_is_told(tmp_path: Path) -> None:
     kept = make_archive(
         tmp_path / "archive", mint_host="archive.example", mint_ip="127.0.0.1", for_trying=True
@@ -271,6 +268,7 @@ def test_an_item_json_that_is_lost_or_changed_is_told_and_written_anew(kept: Arc
         assert (problems_of(kept), path.read_bytes()) == ([], content)
 
 
+@pytest.mark.one_store("sqlite", "puts an older copy of the file back")
 def test_a_catalogue_that_has_forgotten_is_told_and_nothing_is_moved(kept: ArchiveFolder) -> None:
     """As after a put back catalogue, or a write-ahead log that was cut off."""
     with closing(sqlite3.connect(kept.data / "catalogue.sqlite")) as database:

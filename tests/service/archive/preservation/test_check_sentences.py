@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from ibi.archive.preservation.check import check
 from ibi.errors import SetupError
 from ibi.minting.machine import this_machine
 from support.archive.preservation_fixture import LINKED, NAME, OTHER, ArchiveFolder, make_archive
+from support.engines import by_hand
 
 REBUILD = (
     "stop the Archive; then put back a backup (ibi archive restore), or make the catalogue anew from what lies beside "
@@ -53,11 +52,7 @@ def sql(*statements: str) -> Callable[[ArchiveFolder], None]:
     """Change the catalogue past all of its rules."""
 
     def harm(kept: ArchiveFolder) -> None:
-        with closing(sqlite3.connect(kept.data / "catalogue.sqlite")) as database:
-            triggers = database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
-            for statement in (*(f"DROP TRIGGER {name}" for (name,) in triggers), *statements):
-                database.execute(statement)
-            database.commit()
+        by_hand.harm(kept.data, *statements)
 
     return harm
 
@@ -114,19 +109,10 @@ def row_damaged(reason: str) -> Found:
         ]),
         (sql("UPDATE item SET metadata = '{' WHERE number = 2"), [row_damaged("JSONDecodeError")]),
         (sql("UPDATE item SET ibip = 'x' WHERE number = 2"), [row_damaged("ParseError")]),
-        (sql("PRAGMA ignore_check_constraints = 1", "UPDATE item SET state = 'Nothing' WHERE number = 2"), [
-            ("the catalogue is damaged: CHECK constraint failed in item", REBUILD, False),
-        ]),
         (written("archive.toml", b"address = "), [
             ("DATA/archive.toml cannot be read: Invalid value (at end of document)",
              "mend DATA, or put it back from a backup", False),
         ]),
-        (written("catalogue.sqlite", b"noise" * 1000), [
-            ("the database DATA/catalogue.sqlite cannot be used: file is not a database", REBUILD, False),
-        ]),
-        (written("catalogue.sqlite", None), [("DATA/catalogue.sqlite does not exist", REBUILD, False)]),
-        (written("minting/state", None), [(NO_STATE, LOST, False)]),
-        (both(written("minting/state", None), written("minting/lock", None)), [(NO_STATE, LOST, False)]),
         (written(f"col/{NAME}/doc/a.txt", None), [
             (f"a.txt of {NAME} is missing",
              f"put the same bytes back: ibi archive repair {NAME} a.txt --from PATH", False),
@@ -153,6 +139,28 @@ def row_damaged(reason: str) -> Found:
     ],
 )  # fmt: skip
 def test_a_difference_is_told_whole(
+    kept: ArchiveFolder, harm: Callable[[ArchiveFolder], None], expected: list[Found]
+) -> None:
+    harm(kept)
+    assert found(kept) == expected
+
+
+@pytest.mark.one_store("sqlite", "damages the file, what it enforces, and the state of minting beside it")
+@pytest.mark.parametrize(
+    ("harm", "expected"),
+    [
+        (sql("PRAGMA ignore_check_constraints = 1", "UPDATE item SET state = 'Nothing' WHERE number = 2"), [
+            ("the catalogue is damaged: CHECK constraint failed in item", REBUILD, False),
+        ]),
+        (written("catalogue.sqlite", b"noise" * 1000), [
+            ("the database DATA/catalogue.sqlite cannot be used: file is not a database", REBUILD, False),
+        ]),
+        (written("catalogue.sqlite", None), [("DATA/catalogue.sqlite does not exist", REBUILD, False)]),
+        (written("minting/state", None), [(NO_STATE, LOST, False)]),
+        (both(written("minting/state", None), written("minting/lock", None)), [(NO_STATE, LOST, False)]),
+    ],
+)  # fmt: skip
+def test_a_difference_of_the_file_is_told_whole(
     kept: ArchiveFolder, harm: Callable[[ArchiveFolder], None], expected: list[Found]
 ) -> None:
     harm(kept)

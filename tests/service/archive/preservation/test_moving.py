@@ -137,6 +137,7 @@ def test_a_backup_has_the_files_of_the_store_and_is_restored_into_a_folder(
     assert seaweedfs.keys(place.removeprefix(f"s3://{BUCKET}/")) == before
 
 
+@pytest.mark.one_store("sqlite", "a catalogue in PostgreSQL is not rebuilt")
 def test_a_lost_catalogue_is_rebuilt_from_the_store(kept: ArchiveFolder, place: str) -> None:
     move_files(kept.directory, place)
     for path in kept.data.glob("catalogue.sqlite*"):

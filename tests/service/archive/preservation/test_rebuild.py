@@ -23,8 +23,14 @@ from ibi.identifier.legacy import LegacyId
 from ibi.minting.machine import this_machine
 from ibi.protocol.vocabulary import ContentType, ItemState
 from support.archive.preservation_fixture import LINKED, NAME, OTHER, WHO, ArchiveFolder, make_archive
+from support.engines import by_hand
 
 THIRD = "a.example/b/2013/01.01.00.00"
+
+
+pytestmark = pytest.mark.one_store(
+    "sqlite", "a catalogue in PostgreSQL is not rebuilt: test_in_postgresql sees it refused"
+)
 
 
 @pytest.fixture
@@ -216,9 +222,7 @@ def test_a_catalogue_that_has_forgotten_is_brought_on(kept: ArchiveFolder) -> No
 
 def test_what_was_never_said_is_put_right(kept: ArchiveFolder) -> None:
     before = kept.everything()
-    with closing(sqlite3.connect(kept.data / "catalogue.sqlite")) as database:
-        database.execute("UPDATE item SET rights = 'all yours' WHERE number = 2")
-        database.commit()
+    by_hand.run(kept.data, "UPDATE item SET rights = 'all yours' WHERE number = 2")
     assert rebuild(kept.directory).brought_on == 1
     assert kept.everything() == before
     assert differences(kept) == []
@@ -226,9 +230,7 @@ def test_what_was_never_said_is_put_right(kept: ArchiveFolder) -> None:
 
 def test_a_catalogue_with_a_row_that_cannot_be_read_is_made_anew(kept: ArchiveFolder) -> None:
     before = sidecars_of(kept)
-    with closing(sqlite3.connect(kept.data / "catalogue.sqlite")) as database:
-        database.execute("UPDATE item SET metadata = '{' WHERE number = 2")
-        database.commit()
+    by_hand.run(kept.data, "UPDATE item SET metadata = '{' WHERE number = 2")
     assert rebuild(kept.directory).kept is False
     assert sidecars_of(kept) == before
 

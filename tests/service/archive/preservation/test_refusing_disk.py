@@ -114,6 +114,7 @@ def test_a_deposit_is_acknowledged_and_kept_or_refused_and_gone(tmp_path: Path) 
         assert refused or kept.path("a.txt", name(number)).read_bytes() == b"aaaa", place
 
 
+@pytest.mark.one_store("sqlite", "a catalogue in PostgreSQL is not rebuilt")
 def test_a_catalogue_is_rebuilt_at_the_next_attempt(kept: ArchiveFolder, tmp_path: Path) -> None:
     before = kept.everything()[0]
 

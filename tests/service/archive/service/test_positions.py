@@ -446,7 +446,7 @@ def test_a_log_that_does_not_reach_back_says_that_anything_has_changed(
         assert numbers == list(range(numbers[0], numbers[-1] + 1))
 
 
-@pytest.mark.sqlite_file
+@pytest.mark.one_store("sqlite", "puts an older copy of the file back")
 def test_a_database_that_was_set_back_does_not_find_positions_that_it_lost(
     new_archive: Callable[..., NewArchive], tmp_path: Path
 ) -> None:
@@ -485,7 +485,7 @@ def number_of(place: str) -> int:
     return int(place.partition(".")[0])
 
 
-@pytest.mark.sqlite_file
+@pytest.mark.one_store("sqlite", "a backup is put back, and a lost file is made anew, in a folder")
 def test_a_store_is_made_and_restored_and_rebuilt_with_a_position_that_no_other_store_has(
     new_archive: Callable[..., NewArchive], tmp_path: Path
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 import time
 from collections.abc import Callable
 
@@ -15,6 +14,7 @@ from ibi.protocol.extensions.changes import LONGEST_VALIDITY
 from ibi.protocol.messages import Acknowledgment, read_request
 from support.archive.archive_fixture import GONE, LINKED, REP, NewArchive, Served
 from support.archive.messages import acknowledgment, counted, request, running, url_list
+from support.engines import by_hand
 
 TOMORROW = {
     "rep": "a.example/c/2010/01.01.00.00",
@@ -180,7 +180,6 @@ def test_where_resolvers_are_named_only_they_speak_for_many(new_archive: Callabl
         assert wait_for(served, 8) == 8
 
 
-@pytest.mark.sqlite_file
 @pytest.mark.long
 @pytest.mark.proves("SVC-20", "SVC-21")
 def test_where_no_resolver_is_named_all_are_offered_reuse_and_one_key_counts_for_one_reader(
@@ -197,12 +196,10 @@ def test_where_no_resolver_is_named_all_are_offered_reuse_and_one_key_counts_for
             served.get(acknowledgment(first, 9, event))
         served.get(acknowledgment(second, 100_000, "1"))
         assert wait_for(served, 2, LINKED) == 2
-        with sqlite3.connect(served.archive.data / "catalogue.sqlite") as database:
-            rows = database.execute("SELECT count(*) FROM thanked").fetchone()
-            visits = database.execute("SELECT sum(investigations) FROM visits").fetchone()
-        database.close()
-        assert rows == (4,)  # one of each key, and two sums
-        assert visits == (2,)
+        rows = by_hand.run(served.archive.data, "SELECT count(*) FROM thanked")
+        visits = by_hand.run(served.archive.data, "SELECT sum(investigations) FROM visits")
+        assert rows == [(4,)]  # one of each key, and two sums
+        assert visits == [(2,)]
     assert re.search("acknowledgments were refused, since the start: used-up [1-9]", caplog.text)
 
 
@@ -231,7 +228,6 @@ def test_an_acknowledgment_that_counts_oddly_is_refused_in_one_sentence(full: Se
     assert refused.text.startswith("error {request: an acknowledgment counts from 1 to 100000")
 
 
-@pytest.mark.sqlite_file
 @pytest.mark.long
 def test_what_was_counted_is_forgotten_when_its_key_is_too_old(
     new_archive: Callable[..., NewArchive],
@@ -245,17 +241,16 @@ def test_what_was_counted_is_forgotten_when_its_key_is_too_old(
         served.archive.clock.now += ID_SECONDS + 1
         served.get(acknowledgment(key, 1, "2"))
         assert wait_for(served, 7) == 7
-        with sqlite3.connect(served.archive.data / "catalogue.sqlite") as database:
-            left = database.execute("SELECT count(*), sum(readers) FROM thanked").fetchone()
-        database.close()
-        assert left == (4, 7)  # the last acknowledgment, and the sums of three keys
+        left = "SELECT count(*), sum(readers) FROM thanked"
+        assert by_hand.run(served.archive.data, left) == [
+            (4, 7)
+        ]  # the last acknowledgment, and the sums of three keys
         served.archive.clock.now += LONGEST_VALIDITY + LIFETIME + 1
         served.get(acknowledgment(url_list(served.get(request(REP))).url_key or "", 1, "1"))
         assert wait_for(served, 8) == 8
-        with sqlite3.connect(served.archive.data / "catalogue.sqlite") as database:
-            left = database.execute("SELECT count(*), sum(readers) FROM thanked").fetchone()
-        database.close()
-        assert left == (2, 1)  # the last acknowledgment, and the sum of its key
+        assert by_hand.run(served.archive.data, left) == [
+            (2, 1)
+        ]  # the last acknowledgment, and the sum of its key
 
 
 # The message

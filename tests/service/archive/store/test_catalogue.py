@@ -16,7 +16,7 @@ from alembic.config import Config
 
 from ibi.archive.model.item import Holding, MetadataValue, StoredFile
 from ibi.archive.store import schema
-from ibi.archive.store.data_directory import DataDirectory
+from ibi.archive.store.data_directory import DataDirectory, catalogue_store
 from ibi.archive.store.tables import change_log
 from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.errors import AlreadyHeld, NotHeld, SetupError
@@ -99,7 +99,7 @@ def test_an_archive_never_holds_original_and_copy_of_one_item(archive: NewArchiv
         archive.catalogue.put(replace(PLAIN, state=ItemState.COPY))
 
 
-@pytest.mark.sqlite_file
+@pytest.mark.one_store("sqlite", "test_in_postgresql writes past the program there")
 @pytest.mark.proves("ARC-01", "ARC-04")
 def test_the_database_itself_refuses_a_second_item_of_a_name(archive: NewArchive) -> None:
     """A write by other tools meets the same constraint."""
@@ -158,10 +158,9 @@ def test_an_item_is_changed_as_a_whole_but_keeps_every_name(archive: NewArchive)
         writer.change(replace(put, number=999), changed)
 
 
-@pytest.mark.sqlite_file
 def test_a_reader_sees_what_another_process_has_written(archive: NewArchive) -> None:
     assert archive.catalogue.holding(BOTH.main) is None
-    other = Catalogue(open_engine(archive.data / "catalogue.sqlite"))
+    other = Catalogue(open_engine(catalogue_store(archive.data)))
     other.put(PLAIN)
     other.close()
     assert archive.catalogue.holding(BOTH.main) is not None
@@ -180,7 +179,7 @@ def _schema_of(path: Path) -> set[str]:
         return {" ".join(sql.split()) for sql in plain}
 
 
-@pytest.mark.sqlite_file
+@pytest.mark.one_store("sqlite", "one connection has one transaction: the sentences are those of SQLite")
 def test_each_snapshot_is_ended_however_its_block_ends(archive: NewArchive) -> None:
     catalogue = archive.catalogue
     put = catalogue.put(PLAIN)
@@ -222,7 +221,7 @@ def test_the_migrations_lead_to_the_schema_that_people_read(tmp_path: Path) -> N
 
 def test_migrating_twice_changes_nothing(archive: NewArchive) -> None:
     put = archive.catalogue.put(PLAIN)
-    engine = open_engine(archive.data / "catalogue.sqlite")
+    engine = open_engine(catalogue_store(archive.data))
     migrate(engine, schema.MIGRATIONS)
     engine.dispose()
     assert archive.catalogue.holding(BOTH.main) == put
@@ -231,7 +230,7 @@ def test_migrating_twice_changes_nothing(archive: NewArchive) -> None:
 VERSIONS = sorted(path.stem[:4] for path in (schema.MIGRATIONS / "versions").glob("0*.py"))
 
 
-@pytest.mark.sqlite_file
+@pytest.mark.one_store("sqlite", "PostgreSQL never had these versions")
 @pytest.mark.parametrize("version", VERSIONS[:-1])
 def test_a_catalogue_of_an_older_version_keeps_its_items(
     archive: NewArchive, tmp_path: Path, version: str
@@ -272,7 +271,7 @@ def test_commits_are_flushed_readers_never_wait_and_links_are_checked(archive: N
     assert found == ["wal", 2, 1]
 
 
-@pytest.mark.sqlite_file
+@pytest.mark.one_store("sqlite", "tests/service/runtime/test_postgresql.py does the same there")
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [

@@ -16,7 +16,7 @@ from ibi.archive.store.tables import change_log, history
 from ibi.identifier.forms import IBIForms
 from support.archive.archive_fixture import WHEN, NewArchive, listener, serving
 
-pytestmark = pytest.mark.sqlite_file  # it counts steps of SQLite
+pytestmark = pytest.mark.one_store("sqlite", "it counts steps of SQLite")
 
 SMALL, LARGE = 2_000, 20_000
 EVERY = 10  # steps between two calls that count them

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +13,12 @@ from ibi.archive.model.item_fields import ITEM_FIELDS
 from ibi.archive.model.item_json import read_item
 from ibi.archive.store.item_changes import ItemPlacement, deposit, edit, remove
 from ibi.archive.store.tables import history
-from ibi.errors import AlreadyHeld, BadItem, Conflict, HoldingError, NotHeld
+from ibi.errors import AlreadyHeld, BadItem, Conflict, HoldingError, NotHeld, SetupError
 from ibi.identifier.forms import parse_name
 from ibi.protocol.vocabulary import ContentType, ItemState
 from support.archive.archive_fixture import NewArchive
 from support.archive.fixtures import IN_A_FOLDER
+from support.engines import by_hand
 
 pytestmark = pytest.mark.usefixtures("files_place")
 
@@ -283,7 +281,6 @@ def test_an_item_is_not_held_twice_nor_as_a_copy_beside_its_original(
     assert archive.catalogue.count() == 2
 
 
-@pytest.mark.sqlite_file
 @pytest.mark.proves("ARC-08")
 @pytest.mark.parametrize(
     ("statement", "law"),
@@ -300,9 +297,8 @@ def test_the_rules_hold_in_the_database_whichever_program_writes(
     archive: NewArchive, given: Given, statement: str, law: str
 ) -> None:
     remove(archive.item_store, given({"a": b"1"}).forms.main, "", "ana")
-    path: Path = archive.data / "catalogue.sqlite"
-    with closing(sqlite3.connect(path)) as connection, pytest.raises(sqlite3.IntegrityError, match=law):
-        connection.execute(statement)
+    with pytest.raises(SetupError, match=law):
+        by_hand.run(archive.data, statement)
 
 
 @IN_A_FOLDER

@@ -151,6 +151,7 @@ def test_what_was_staged_and_never_listed_goes_after_a_day_and_what_is_listed_st
     assert files_of(kept) == {"a.txt": b"one"}
 
 
+@pytest.mark.one_store("sqlite", "puts an older copy of the file back")
 def test_objects_that_only_a_newer_catalogue_knew_are_never_removed(
     kept: ArchiveFolder, s3: SeaweedFS, place: str
 ) -> None:

@@ -140,6 +140,7 @@ class Catalogue:
 
         They are read page by page, without a lock between pages, so concurrent changes may be seen or not.
         """
+        after = after.partition("\0")[0]  # the same place: no name has NUL, which PostgreSQL does not take
         while True:
             with self.reading() as run:
                 page = run(_PAGE_OF_NAMES, after=after, most=_PAGE).fetchall()
