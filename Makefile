@@ -1,6 +1,6 @@
 # Short names for what is done often. `./try.sh` and `./test.sh` do the same on a machine without make.
 .PHONY: help try test quick test-313 docs site pictures man messages format lock count bench bench-full bench-against proofs \
-	mutants mutants-collect mutants-quick violations dist packages
+	mutants mutants-collect mutants-quick violations dist composed packages
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -87,6 +87,9 @@ violations:  ## violate each requirement once and see its test fail; NUMBERS="GE
 dist:  ## what a release consists of, below dist: wheel, source archive, list of components (SBOM), checksums
 	. tools/environment.sh && environment requirements/dev.txt && rm -rf dist && bin=$$bin tools/dist.sh dist
 
+composed:  ## start the services of packaging/container/compose.scale.yaml, kill nodes, restore (minutes; needs root)
+	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" -m pytest -n 1 tests/packages/trial_scale.py
+
 packages:  ## the tests of packages: what is built, installed into empty environments on each Python, the lowest versions
 	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" -m pytest tests/packages
 
@@ -94,5 +97,7 @@ lock:  ## resolve pyproject.toml and requirements/npm anew (needs npm)
 	cd requirements/npm && npm update --package-lock-only --no-audit --no-fund
 	.venv/bin/uv pip compile pyproject.toml --extra node --group build --universal --python-version 3.11 \
 		--generate-hashes --no-annotate --no-header --quiet --upgrade -o requirements/node.txt
+	.venv/bin/uv pip compile pyproject.toml --extra postgres --extra s3 --universal --python-version 3.11 \
+		--generate-hashes --no-annotate --no-header --quiet --upgrade -c requirements/node.txt -o requirements/stores.txt
 	.venv/bin/uv pip compile pyproject.toml --extra node --group dev --universal --python-version 3.11 \
-		--generate-hashes --no-annotate --no-header --quiet -c requirements/node.txt -o requirements/dev.txt
+		--generate-hashes --no-annotate --no-header --quiet -c requirements/node.txt -c requirements/stores.txt -o requirements/dev.txt

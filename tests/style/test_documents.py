@@ -244,7 +244,7 @@ def test_ci_calls_the_test_command_of_the_readme_and_forbids_skips() -> None:
 
 
 def test_lock_files_pin_every_package_by_hash_and_name_no_registry() -> None:
-    for name in ("requirements/node.txt", "requirements/dev.txt"):
+    for name in ("requirements/node.txt", "requirements/stores.txt", "requirements/dev.txt"):
         text = _read(name)
         entries = [e for e in re.split(r"\n(?=\S)", text.strip()) if not e.startswith("#")]
         assert [e.splitlines()[0] for e in entries if "==" not in e or "--hash=sha256:" not in e] == []
@@ -263,21 +263,26 @@ def test_the_lock_file_of_npm_pins_every_package_by_hash_and_names_no_registry()
 
 def test_lock_files_hold_every_package_that_pyproject_asks_for() -> None:
     settings = tomllib.loads(_read("pyproject.toml"))
-    node = settings["project"]["optional-dependencies"]["node"]
+    extras = settings["project"]["optional-dependencies"]
+    node, stores = extras["node"], [*extras["postgres"], *extras["s3"]]
     groups = settings["dependency-groups"]
     dev = [entry for entry in [*groups["dev"], *groups["build"]] if isinstance(entry, str)]
-    for wanted, lock in ((node, "requirements/node.txt"), ([*node, *dev], "requirements/dev.txt")):
+    for wanted, lock in (
+        (node, "requirements/node.txt"),
+        (stores, "requirements/stores.txt"),
+        ([*node, *stores, *dev], "requirements/dev.txt"),
+    ):
         locked = set(re.findall(r"^([\w.-]+)==", _read(lock), re.MULTILINE))
         names = {re.split(r"[<>=\[ ]", entry)[0] for entry in wanted}
         assert names - locked == set()
 
 
-def test_both_lock_files_hold_the_same_versions() -> None:
-    node, dev = (
+def test_all_lock_files_hold_the_same_versions() -> None:
+    node, stores, dev = (
         dict(re.findall(r"^([\w.-]+)==(\S+)", _read(f"requirements/{n}.txt"), re.MULTILINE))
-        for n in ("node", "dev")
+        for n in ("node", "stores", "dev")
     )
-    assert {name: version for name, version in node.items() if dev.get(name) != version} == {}
+    assert [pair for pair in (*node.items(), *stores.items()) if dev.get(pair[0]) != pair[1]] == []
 
 
 # ---- the pages

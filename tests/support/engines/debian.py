@@ -20,6 +20,7 @@ from pathlib import Path
 from support.style.layers import ROOT
 
 LOCK = ROOT / "requirements/node.txt"
+STORES = ROOT / "requirements/stores.txt"
 
 
 def cache() -> Path:
@@ -56,14 +57,15 @@ def root_filesystem(suite: str, *packages: str, downloaded: str = "") -> Path:
     return path
 
 
-def wheels(python: str = "3.13") -> Path:
-    """Return a folder with the wheels that requirements/node.txt names, for such a Python on this machine."""
-    key = hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]
+def wheels(python: str = "3.13", *, stores: bool = False) -> Path:
+    """Return a folder with the wheels of the services, and of their `stores`, for such a Python on this machine."""
+    locks = [LOCK, STORES] if stores else [LOCK]
+    key = hashlib.sha256(b"".join(lock.read_bytes() for lock in locks)).hexdigest()[:12]
     with _made_once(cache() / f"wheels-{python}-{key}") as (path, unfinished):
         if unfinished is not None:
             pip = [sys.executable, *"-m pip download --quiet --disable-pip-version-check --no-deps".split()]
-            which = ["--only-binary=:all:", "--python-version", python, "--require-hashes", "-r", str(LOCK)]
-            _run([*pip, *which, "--dest", str(unfinished)])
+            which = ["--only-binary=:all:", "--python-version", python, "--require-hashes"]
+            _run([*pip, *which, *(f"--requirement={lock}" for lock in locks), "--dest", str(unfinished)])
     return path
 
 

@@ -113,6 +113,12 @@ class World:
             out, err = process.communicate()
         return process.returncode, out, err
 
+    def done(self, folder: Path, text: str) -> str:
+        """Run lines of a shell in it that must succeed, and return what they print."""
+        status, out, err = self.run(folder, text)
+        assert status == 0, f"{text}\n{out}{err}"
+        return out
+
 
 def what_is_missing() -> list[str]:
     """The programs that are not here, and "root" for other users."""

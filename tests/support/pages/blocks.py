@@ -18,12 +18,16 @@ RUN = ("sh", "console")
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block. `notes`: the comments straight before it, `<!-- name: value -->`, by their names."""
+    """One fenced block. `notes`: the comments straight before it, `<!-- name: value -->`, by their names.
+
+    `section`: the number of its section of the second level, from 1; 0 before the first.
+    """
 
     language: str
     text: str
     line: int
     notes: dict[str, str]
+    section: int = 0
 
     @property
     def is_run(self) -> bool:
@@ -46,7 +50,8 @@ def blocks(page: Path) -> list[Block]:
         margin = len(match["margin"])
         lines = "".join(line[margin:] if line.strip() else line for line in match["text"].splitlines(True))
         line = text.count("\n", 0, match.start("language")) + 1
-        found.append(Block(match["language"], lines, line, dict(_NOTE.findall(match["notes"]))))
+        section = len(re.findall(r"^## ", text[: match.start()], re.MULTILINE))
+        found.append(Block(match["language"], lines, line, dict(_NOTE.findall(match["notes"])), section))
     return found
 
 

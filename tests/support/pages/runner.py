@@ -103,8 +103,16 @@ def language_of(page: Path) -> str:
     return LANGUAGES[folder]
 
 
-def run_page(page: Path, at: Shell, folder: Path, replaced: Mapping[str, str] | None = None) -> list[Typed]:
-    """Type every example of a page. AssertionError for a command that fails or prints something else.
+def run_page(
+    page: Path,
+    at: Shell,
+    folder: Path,
+    replaced: Mapping[str, str] | None = None,
+    section: int | None = None,
+) -> list[Typed]:
+    """Type every example of a page, or of one of its sections.
+
+    AssertionError for a command that fails or prints something else.
 
     A block with the note `file: NAME` is written into that file instead; with `background`, the shell goes on once
     it has printed "ready"; with `status: 1`, its last command must end so; `pause: 2` are seconds that a reader lets
@@ -113,6 +121,8 @@ def run_page(page: Path, at: Shell, folder: Path, replaced: Mapping[str, str] | 
     """
     done: list[Typed] = []
     for block in blocks(page):
+        if section is not None and block.section != section:
+            continue
         if name := block.notes.get("file"):
             _write(at, _replace(name, replaced), _replace(block.text, replaced))
         elif block.is_run:

@@ -22,6 +22,7 @@ from ibi.minting.clock import ClockLimits, check_clock_reading
 from ibi.minting.recovery import repair_command
 from ibi.minting.state import FOLDER, SENTENCES, StateFault, StateFiles, StateRecord
 from ibi.minting.waiting_room import unusable
+from ibi.runtime.settings import ArchiveSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -191,6 +192,8 @@ def check_minting(data: Path, machine: Machine, *, expected: bool) -> Iterator[F
 
 def _row_of(data: Path) -> StateRow | None:
     """Return the row that an Archive mints from; None for files, and if the settings cannot be read."""
+    if not (data / ArchiveSettings.FILE).exists():
+        return None  # a node of a resolver mints from files, whatever its store
     with suppress(SetupError):  # check_settings reports it
         return minting_row(data)
     return None
