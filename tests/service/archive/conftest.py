@@ -3,8 +3,8 @@
 import pytest
 
 from support.archive.fixtures import (
-    _databases_are_dropped,
     archive,
+    databases_are_dropped,
     files_place,
     full,
     in_stores,
@@ -15,8 +15,8 @@ from support.archive.fixtures import (
 )
 
 __all__ = [
-    "_databases_are_dropped",
     "archive",
+    "databases_are_dropped",
     "files_place",
     "full",
     "joined",

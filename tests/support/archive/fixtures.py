@@ -111,7 +111,7 @@ def stored_in(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture(autouse=True)
-def _databases_are_dropped(stored_in: str, request: pytest.FixtureRequest) -> Iterator[None]:
+def databases_are_dropped(stored_in: str, request: pytest.FixtureRequest) -> Iterator[None]:
     if stored_in == "sqlite":
         yield
         return
