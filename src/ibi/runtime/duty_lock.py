@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import secrets
 import socket
 import zlib
@@ -54,6 +55,8 @@ CREATE TABLE IF NOT EXISTS duties (
 )
 """
 """A row for each duty: the present term, and the host that began it."""
+
+_END_SECONDS: Final = 1.0  # until a statement has ended whose connection was shut down
 
 # IF NOT EXISTS does not hold between two connections that make a table at the same moment.
 _MAKE: Final = f"BEGIN; SELECT pg_advisory_xact_lock({zlib.crc32(b'ibi duties')}); {TABLE}; COMMIT"
@@ -199,9 +202,19 @@ async def _answer(connection: AsyncConnection[Any], statement: str, *values: obj
         raise TimeoutError("the database has not answered")
     finally:
         if not asking.done():
-            # The driver would first wait for the answer to a request to cancel the statement.
-            connection.pgconn.finish()
-            await cancel_tasks([asking])
+            await _give_up(connection, asking)
+
+
+async def _give_up(connection: AsyncConnection[Any], asking: asyncio.Task[Any]) -> None:
+    """End a task that waits for an answer, without waiting for the server."""
+    # Its file stays open meanwhile: uvloop ends the process if one is closed that it has just been told to watch.
+    with suppress(OSError, _driver().Error), socket.socket(fileno=os.dup(connection.pgconn.socket)) as own:
+        own.shutdown(socket.SHUT_RDWR)
+    await asyncio.wait({asking}, timeout=_END_SECONDS)
+    if not asking.done():
+        # The driver would first wait for the answer to a request to cancel the statement.
+        connection.pgconn.finish()
+    await cancel_tasks([asking])
 
 
 async def _close(connection: AsyncConnection[Any]) -> None:

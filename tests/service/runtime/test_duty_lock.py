@@ -240,3 +240,36 @@ def test_duties_that_begin_together_in_a_new_store_make_their_table_once(
 
     asyncio.run(all_of_them())
     assert [each for each in caplog.messages if "duplicate key" in each] == []
+
+
+_BLOCKED = """
+import asyncio, sys, time, uvloop
+from ibi.runtime import duty_lock
+
+duty_lock.ANSWER_SECONDS = 0.5
+
+async def main():
+    for seconds in (0.3, 0.4, 0.35, 0.45, 0.3, 0.4):
+        connection = await duty_lock.DutyLock(sys.argv[1], "trial")._connect()
+        asyncio.get_running_loop().call_later(seconds, time.sleep, 0.4)
+        try:
+            await duty_lock._answer(connection, "SELECT pg_sleep(60)")
+        except TimeoutError as error:
+            print(error)
+        await duty_lock._close(connection)
+
+uvloop.run(main())
+"""
+
+
+def test_an_answer_that_is_given_up_after_the_loop_was_blocked_does_not_end_the_process(trial: Trial) -> None:
+    # uvloop ends a process that closes a file which it has just been told to watch, as the driver does again and again.
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-c", _BLOCKED, trial.store],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "the database has not answered\n" * 6), done.stderr
