@@ -84,7 +84,6 @@ if TYPE_CHECKING:
     from ibi.http.server.config import AtOnce, Later
     from ibi.identifier.forms import IBI
     from ibi.runtime.settings import ArchiveSettings
-    from ibi.runtime.shared.store import SharedStore
     from ibi.web.branding import Branding
 
 
@@ -120,9 +119,8 @@ def archive_service(
     metrics = ArchiveMetrics(data, directory.open_catalogue(), jobs)  # a connection of its own
     as_served = partial(_as_served, trusted, files_address, tls_ports)
     joined = partial(ResolverAddresses, names=names, requests=RequestTimes(data / numbers.FOLDER))
-    indexing = indexer(directory, catalogue).duty()
     parts = BackgroundParts(watched, directory, catalogue, names, metrics, joined)
-    background = ArchiveBackground(parts, indexing)
+    background = ArchiveBackground(parts, indexer(directory, catalogue).duty())
     app = _answering(watched, metrics, directory, as_served, workers, joined, jobs, background.wake)
     background.follow = app.current
 
@@ -326,7 +324,7 @@ class _RequestHandling:
             counts=metrics.counts,
             facts=pages.facts,
             noticed=noticed,
-            reached=partial(_is_reached, store_of(directory.path)),
+            shared=store_of(directory.path),
             handlers={**self._handlers(), numbers.PATH: partial(metrics.respond, settings)},
         )
         self.at_once, self.later = self._service.at_once, self._service.later
@@ -356,10 +354,6 @@ class _RequestHandling:
         self._oai.close()
         await self._search_pages.close()
         self._for_api.close()
-
-
-def _is_reached(store: SharedStore | None) -> bool:
-    return store is None or store.is_reached
 
 
 def _searching(

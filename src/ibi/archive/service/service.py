@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from ibi.identifier.forms import IBI
     from ibi.runtime.nonce import Nonce
     from ibi.runtime.settings import ArchiveSettings
+    from ibi.runtime.shared.store import SharedStore
 
 LONGEST_URL = 16 * 1024
 """Characters of path and query that are read."""
@@ -118,7 +119,7 @@ class ArchiveService:
         counts            what it counts for the metrics
         facts             returns what the front page shows of all items
         noticed           see `MessageService`
-        reached           returns whether the store that nodes share has answered a moment ago
+        shared            the store that its nodes share; None for an Archive of one node
     """
 
     def __init__(  # noqa: PLR0913 - the parts of an Archive, all of them given
@@ -140,12 +141,12 @@ class ArchiveService:
         counts: AnswerCounts | None = None,
         facts: Callable[[], CollectionFacts] = CollectionFacts,
         noticed: Callable[[IBI], bool] = lambda _: False,
-        reached: Callable[[], bool] = lambda: True,
+        shared: SharedStore | None = None,
     ) -> None:
         self._settings, self._facts, self._institution = settings, facts, renderer.institution
         self._counts, self._noticed = counts or AnswerCounts(), noticed
         self._holdings, self._handlers, self._attestation_key = holdings, handlers, attestation_key
-        self._nonce, self._api, self._visits, self._reached = nonce, api, visits, reached
+        self._nonce, self._api, self._visits, self._shared = nonce, api, visits, shared
         self._catalogue, self._joined = catalogue, joined or ResolverAddresses()
         self._acknowledgments = AcknowledgmentCounter(catalogue, now, self._joined)
         self._bounded = BoundedCatalogue(catalogue, LARGE)
@@ -214,7 +215,8 @@ class ArchiveService:
         if b"x-forwarded-for" in request.headers:
             self._proxy_faults.look(request)
         try:
-            if self._reached() or request.path in _FOR_ANY_HOST:
+            away = self._shared is not None and not self._shared.is_reached
+            if not away or request.path in _FOR_ANY_HOST:
                 response = await self._answer(request, receive)
             else:  # before anything waits for a store that hangs
                 response = self._site.refuse(request, 503, IbiError(_CANNOT_NOW), later=AWAY_SECONDS)
@@ -252,7 +254,9 @@ class ArchiveService:
     def _message_request(self, target: bytes, head: Head, peer: str) -> Request | None:
         """Return the request of a GET if it is a message at our own host."""
         # Nearly all requests of readers are declined here, by their bytes, before anything is parsed.
-        if words.SERVICE_SUBJECT.encode() not in target or len(target) > LONGEST_URL or not self._reached():
+        if words.SERVICE_SUBJECT.encode() not in target or len(target) > LONGEST_URL:
+            return None
+        if self._shared is not None and not self._shared.is_reached:
             return None
         request = Request.raw(target, head, peer)
         if not request.names(self._hosts) or (self._api is not None and request.path.startswith(_API)):
@@ -418,7 +422,7 @@ class ArchiveService:
 
     def _readiness(self) -> Response:
         try:
-            if not self._reached():
+            if self._shared is not None and not self._shared.is_reached:
                 return Response(503, b"the store cannot be reached\n", PLAIN, NO_STORE)
             self._bounded.count()
         except SetupError:
