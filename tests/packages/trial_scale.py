@@ -34,7 +34,7 @@ SHOWN = {
     "ACME_MAIL=maria@example.org": f"ACME_MAIL=maria@example.org\nACME_DIRECTORY={DIRECTORY}",
 }
 NODES = ("resolver1", "resolver2", "resolver3", "archive1", "archive2")
-CURL = "curl -sSfL --retry 60 --retry-delay 1 --retry-all-errors"
+CURL = "curl -sfL --retry 60 --retry-delay 1 --retry-all-errors"
 
 
 @pytest.fixture
