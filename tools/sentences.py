@@ -69,7 +69,7 @@ PASSED_ON = frozenset(
     "resolver/operations/registrations.py app/doctor/__init__.py app/doctor/doctor.py app/doctor/machine.py "
     "app/doctor/shared_store.py archive/store/files.py archive/store/s3_check.py archive/store/s3_files.py "
     "app/doctor/stores.py archive/preservation/audit.py "
-    "archive/preservation/check.py archive/preservation/file_check.py "
+    "archive/preservation/check.py "
     "archive/preservation/status.py "
     "archive/operations/items.py archive/operations/preservation.py "
     "archive/pages/responses.py archive/store/tables/rows.py cli/__init__.py "
