@@ -142,9 +142,11 @@ class SeaweedFS:
         return sorted(found)
 
     def signal(self, number: int) -> None:
-        """Send it a signal, such as SIGSTOP."""
+        """Send it a signal, such as SIGSTOP: return when it has stopped, for its threads go on until they notice."""
         assert self._process is not None
         self._process.send_signal(number)
+        if number == signal.SIGSTOP:
+            os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOWAIT)
 
     def kill(self) -> None:
         """End it as a power cut of its machine would, but for its disk."""

@@ -129,7 +129,7 @@ def test_a_store_that_hangs_delays_only_those_who_want_files(served: Served, sea
             assert time.monotonic() - before < 1
         for each in readers:
             each.join(15)
-        assert statuses == [503] * 4
+        assert statuses == [503] * 4, statuses
         assert time.monotonic() - began < s3_client.CALL_SECONDS + 4
         before = time.monotonic()
         assert served.get(FILE).status == 503  # at once: no further thread waits
