@@ -1,6 +1,6 @@
 # Short names for what is done often. `./try.sh` and `./test.sh` do the same on a machine without make.
 .PHONY: help try test quick test-313 docs site pictures man messages format lock count bench bench-full bench-against proofs \
-	mutants mutants-collect mutants-quick violations dist composed packages
+	mutants mutants-collect mutants-quick violations dist composed typed nodes packages
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -89,6 +89,12 @@ dist:  ## what a release consists of, below dist: wheel, source archive, list of
 
 composed:  ## start the services of packaging/container/compose.scale.yaml, kill nodes, restore (minutes; needs root)
 	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" -m pytest -n 1 tests/packages/trial_scale.py
+
+typed:  ## type the commands of all pages in both languages; .ci/run types each page in one of them (minutes)
+	. tools/environment.sh && environment requirements/dev.txt && IBI_ALL_PAGES=1 exec "$$bin/python" -m pytest -n auto tests/docs
+
+nodes:  ## kill nodes, balancer and stores under load, and see that the proof can fail (minutes; needs the engines)
+	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" -m pytest -n 1 tests/proofs/nodes/trial_nodes.py
 
 packages:  ## the tests of packages: what is built, installed into empty environments on each Python, the lowest versions
 	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" -m pytest tests/packages

@@ -1,4 +1,4 @@
-"""Every example of the how-to pages about running an Archive or a resolver is typed, in both languages.
+"""Every example of the how-to pages about running an Archive or a resolver is typed, in one language or the other.
 
 A machine of their own has the host names, folders and services of the pages (`support.pages.machine`).
 """
@@ -16,11 +16,11 @@ import pytest
 from support.pages.blocks import blocks, commands
 from support.pages.machine import ADDRESSES, entered, last_item, make_machine
 from support.pages.runner import language_of, run_page
+from support.pages.turns import TREES, in_turn
 from support.style.layers import ROOT
 
 pytestmark = pytest.mark.long
 
-TREES = ("pt-BR", "en")
 ON_ONE_MACHINE = (
     # In this order: each leaves what the next one needs.
     ("service", "statistics", "troubleshooting", "upgrade", "tls"),
@@ -60,8 +60,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make the machine of the pages")
-@pytest.mark.parametrize("names", ON_ONE_MACHINE, ids=" ".join)
-@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize(("tree", "names"), in_turn(ON_ONE_MACHINE))
 def test_each_example_of_a_page_works(
     tree: str, names: tuple[str, ...], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

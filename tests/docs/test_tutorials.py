@@ -93,7 +93,7 @@ def _deposit(page: Page, language: str, password: str, pictures: Path) -> str:
     page.locator("#file").set_input_files(
         {"name": "relatorio.pdf", "mimeType": "application/pdf", "buffer": PDF}
     )
-    page.locator(".received li").wait_for()
+    page.locator(".received li").wait_for(timeout=120_000)
     page.get_by_role("button", name=report, exact=True).click()
     page.locator('[value="kind:report"][aria-current="true"]').wait_for()
     for field, text in {

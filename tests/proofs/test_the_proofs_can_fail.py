@@ -247,8 +247,9 @@ def test_nodes_that_do_not_lock_the_row_are_caught(tmp_path: Path) -> None:
             from ibi.minting import state_row
             from proofs.minting import node_worker
             state_row._LOCK, state_row._LOCK_ROW = "", text("SELECT 1")
-            last = "record = :known AND xmin = written::xid"  # whether this node drew last
-            state_row._REPLACE = text(str(state_row._REPLACE).replace(last, "(record = :known OR true)"))
+            last = "record = %(known)s AND xmin = written::xid"  # whether this node drew last
+            assert last in state_row._REPLACE
+            state_row._REPLACE = state_row._REPLACE.replace(last, "(record = %(known)s OR true)")
             node_worker.main(*sys.argv[1:])
             """
         )

@@ -53,6 +53,7 @@ def allowed(acknowledged: list[str]) -> list[dict[str, bytes] | None]:
     return states[len(acknowledged) : len(acknowledged) + 2]
 
 
+@pytest.mark.long
 def test_a_depositor_killed_at_any_call_loses_nothing_and_leaves_nothing(
     seaweedfs: SeaweedFS, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import zlib
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
 from ibi.runtime.database import unusable
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _SPACE: Final = zlib.crc32(b"ibi uploads") >> 1  # a lock of two numbers meets none of those with one
 _IN_TURN: Final = "SELECT pg_advisory_xact_lock(%(space)s, hashtext(%(name)s))"
 _LOCK: Final = "SELECT pg_try_advisory_lock(%(space)s, hashtext(%(name)s))"
+_UNLOCK: Final = "SELECT pg_advisory_unlock_all()"
 # Its node may have lost its network: then another one may go on after this time.
 _IDLE: Final = "SET idle_session_timeout = '120s'"
 _LENGTHS: Final = "SELECT length FROM upload WHERE token = %(token)s"
@@ -126,6 +127,8 @@ class UploadRows:
                     is_free = run.exec_driver_sql(_LOCK, {"space": _SPACE, "name": upload}).scalar_one()
                     yield LockedUpload(run, upload) if is_free else None
                 finally:
+                    with suppress(SQLAlchemyError, engine.dialect.loaded_dbapi.Error):
+                        run.exec_driver_sql(_UNLOCK)  # now: the next piece may come to another node at once
                     connection.invalidate()  # closes it, which frees the lock, whatever has happened
         except (DatabaseError, engine.dialect.loaded_dbapi.Error) as error:
             raise unusable(engine, error) from None
