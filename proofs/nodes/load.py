@@ -66,7 +66,7 @@ class Load:
                 reply = ask(("127.0.0.1", node.port), f"/{name(0)}")
                 led = led + 1 if reply.status == _FOUND else 0
                 if time.monotonic() > end:
-                    raise TimeoutError(f"{node} leads nobody: {reply}")
+                    raise TimeoutError(f"{node} leads no reader: {reply}")
                 time.sleep(0.05)
 
     @contextmanager

@@ -73,7 +73,7 @@ def _look_into_the_catalogue(report: Report, field: Field, acknowledged: Acknowl
     lost = {each.key for each in acknowledged.deposits} - set(keys)
     report.demand(not lost, f"acknowledged, and not in the catalogue: {sorted(lost)[:3]}")
     unknown = set(keys) - acknowledged.begun
-    report.demand(not unknown, f"nobody has deposited {sorted(unknown)[:3]}")
+    report.demand(not unknown, f"was not deposited: {sorted(unknown)[:3]}")
 
 
 def _look_at_the_resolver(report: Report, field: Field, deposits: Sequence[Deposited], end: float) -> None:

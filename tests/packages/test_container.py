@@ -15,6 +15,7 @@ import pytest
 
 from support.engines.debian import root_filesystem, wheels
 from support.engines.world import ADDRESS, DIRECTORY, PATH, World, what_is_missing, world
+from support.packages.checkout import copied_checkout
 from support.pages.blocks import blocks
 from support.pages.runner import SHELL, Shell, run_page, shell
 from support.style.layers import ROOT
@@ -63,13 +64,7 @@ def machine(tmp_path: Path) -> Iterator[World]:
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A copy of what a checkout has for the page."""
-    folder = tmp_path / "ibi"
-    for name in ("src", "man", "requirements", "packaging"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "wheels"))
-    for path in ROOT.iterdir():
-        if path.is_file():
-            shutil.copy(path, folder)
-    return folder
+    return copied_checkout(tmp_path / "ibi")
 
 
 def done(machine: World, folder: Path, text: str) -> str:

@@ -17,9 +17,9 @@ import yaml
 from support.engines.debian import root_filesystem, wheels
 from support.engines.images import make_engines
 from support.engines.world import ADDRESS, DIRECTORY, World, what_is_missing, world
+from support.packages.checkout import copied_checkout
 from support.pages.runner import SHELL, Shell, run_page, shell
 from support.pages.scale import scale_examples, scale_page, scale_section
-from support.style.layers import ROOT
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
 
@@ -52,13 +52,7 @@ def machine(tmp_path: Path) -> Iterator[World]:
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A copy of what a checkout has for the page."""
-    folder = tmp_path / "ibi"
-    for name in ("src", "man", "requirements", "packaging"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "wheels"))
-    for path in ROOT.iterdir():
-        if path.is_file():
-            shutil.copy(path, folder)
-    return folder
+    return copied_checkout(tmp_path / "ibi")
 
 
 def test_nodes_die_and_readers_are_led(machine: World, checkout: Path) -> None:
