@@ -25,6 +25,7 @@ from ibi.accounts.tokens import Scope, Tokens
 from ibi.archive.model.item import Holding, MetadataValue
 from ibi.archive.preservation.backup import Backup, restore
 from ibi.archive.preservation.backup_store import BackupStore
+from ibi.archive.preservation.check import check
 from ibi.archive.preservation.rebuild import rebuild
 from ibi.archive.store import schema, tables
 from ibi.archive.store.data_directory import DataDirectory
@@ -41,6 +42,7 @@ from support.archive.fixtures import let_clocks_differ
 from support.cli.archive_commands import make_archive as make_by_command
 from support.cli.archive_commands import serving
 from support.cli.in_process import ibi
+from support.engines import by_hand
 from support.engines.postgresql import PostgreSQL
 from support.ports import free_port
 
@@ -276,6 +278,13 @@ def test_a_text_that_postgresql_cannot_keep_is_refused_and_costs_nothing_else(th
 def test_what_makes_a_file_anew_says_that_there_is_none(there: NewArchive) -> None:
     with pytest.raises(SetupError, match="the catalogue is in a database"):
         rebuild(_directory(there))
+    by_hand.harm(there.data, "UPDATE item SET metadata = '{' WHERE number = 2")
+    (difference,) = check(_directory(there), this_machine())
+    assert str(difference.what) == "the catalogue is damaged: a row of it cannot be read (JSONDecodeError)"
+    assert str(difference.remedy) == (
+        "if the database runs: stop all nodes, put it back from a backup of it (pg_restore), and run: "
+        f"ibi mint recover --data {there.data} --moved"
+    )
 
 
 def test_the_doctor_looks_at_the_database_and_says_when_it_is_away(
