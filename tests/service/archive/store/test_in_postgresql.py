@@ -29,6 +29,7 @@ from ibi.archive.preservation.check import check
 from ibi.archive.preservation.rebuild import rebuild
 from ibi.archive.store import schema, tables
 from ibi.archive.store.data_directory import DataDirectory
+from ibi.archive.store.postgresql import nodes
 from ibi.archive.store.postgresql.cursor import named
 from ibi.archive.store.postgresql.moving import move_store
 from ibi.archive.store.tables import batches
@@ -330,6 +331,26 @@ def test_labels_go_on_after_a_restoration_and_after_each_move(postgresql: Postgr
         names.append(deposit(data))
     assert sorted(set(names)) == names
     done("archive", "check", "--data", data)
+
+
+def test_labels_of_commands_come_from_the_waiting_room_of_all_nodes(
+    postgresql: PostgreSQL, tmp_path: Path
+) -> None:
+    first, second, url = tmp_path / "first", tmp_path / "second", postgresql.new_database()
+    make_by_command(first, free_port(), "--store", url)
+    nodes.join(second, url)
+    labels = []
+    for data in (first, second, first):
+        done = ibi("mint", "--data", data, "--host", "a.example.org", "--granularity", "0.1")
+        assert done.returncode == 0, done.stderr
+        labels.append(done.stdout)
+    assert sorted(set(labels)) == labels
+    postgresql.execute("UPDATE waiting_room SET record = 'x'", url.rpartition("/")[2])
+    refused = ibi("mint", "--data", second, "--host", "a.example.org")
+    assert refused.returncode == 1
+    assert "labels wait until it is repaired: ibi mint recover --data DIR" in refused.stderr
+    assert ibi("mint", "recover", "--data", second).returncode == 0
+    assert not (second / "minting").exists()
 
 
 class _Client:
