@@ -25,9 +25,11 @@ from ibi.accounts.tokens import Scope, Tokens
 from ibi.archive.model.item import Holding, MetadataValue
 from ibi.archive.preservation.backup import Backup, restore
 from ibi.archive.preservation.backup_store import BackupStore
+from ibi.archive.preservation.check import check
 from ibi.archive.preservation.rebuild import rebuild
 from ibi.archive.store import schema, tables
 from ibi.archive.store.data_directory import DataDirectory
+from ibi.archive.store.postgresql import nodes
 from ibi.archive.store.postgresql.cursor import named
 from ibi.archive.store.postgresql.moving import move_store
 from ibi.archive.store.tables import batches
@@ -41,6 +43,7 @@ from support.archive.fixtures import let_clocks_differ
 from support.cli.archive_commands import make_archive as make_by_command
 from support.cli.archive_commands import serving
 from support.cli.in_process import ibi
+from support.engines import by_hand
 from support.engines.postgresql import PostgreSQL
 from support.ports import free_port
 
@@ -276,6 +279,13 @@ def test_a_text_that_postgresql_cannot_keep_is_refused_and_costs_nothing_else(th
 def test_what_makes_a_file_anew_says_that_there_is_none(there: NewArchive) -> None:
     with pytest.raises(SetupError, match="the catalogue is in a database"):
         rebuild(_directory(there))
+    by_hand.harm(there.data, "UPDATE item SET metadata = '{' WHERE number = 2")
+    (difference,) = check(_directory(there), this_machine())
+    assert str(difference.what) == "the catalogue is damaged: a row of it cannot be read (JSONDecodeError)"
+    assert str(difference.remedy) == (
+        "if the database runs: stop all nodes, put it back from a backup of it (pg_restore), and run: "
+        f"ibi mint recover --data {there.data} --moved"
+    )
 
 
 def test_the_doctor_looks_at_the_database_and_says_when_it_is_away(
@@ -321,6 +331,26 @@ def test_labels_go_on_after_a_restoration_and_after_each_move(postgresql: Postgr
         names.append(deposit(data))
     assert sorted(set(names)) == names
     done("archive", "check", "--data", data)
+
+
+def test_labels_of_commands_come_from_the_waiting_room_of_all_nodes(
+    postgresql: PostgreSQL, tmp_path: Path
+) -> None:
+    first, second, url = tmp_path / "first", tmp_path / "second", postgresql.new_database()
+    make_by_command(first, free_port(), "--store", url)
+    nodes.join(second, url)
+    labels = []
+    for data in (first, second, first):
+        done = ibi("mint", "--data", data, "--host", "a.example.org", "--granularity", "0.1")
+        assert done.returncode == 0, done.stderr
+        labels.append(done.stdout)
+    assert sorted(set(labels)) == labels
+    postgresql.execute("UPDATE waiting_room SET record = 'x'", url.rpartition("/")[2])
+    refused = ibi("mint", "--data", second, "--host", "a.example.org")
+    assert refused.returncode == 1
+    assert "labels wait until it is repaired: ibi mint recover --data DIR" in refused.stderr
+    assert ibi("mint", "recover", "--data", second).returncode == 0
+    assert not (second / "minting").exists()
 
 
 class _Client:
