@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from psycopg import Cursor
 from sqlalchemy import inspect
 
 from ibi.accounts.tokens import Scope, Tokens
@@ -165,6 +166,24 @@ def test_a_database_has_one_archive_and_each_archive_its_own(postgresql: Postgre
     assert second.holding_by_key("k") == first.catalogue.holding_by_key("k") is not None
     for catalogue in (first.catalogue, second, other.catalogue):
         catalogue.close()
+
+
+def test_an_import_copies_the_rows_of_all_its_tables(
+    postgresql: PostgreSQL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = make_archive(tmp_path, "archive.example", {"store": postgresql.new_database()})
+    one_by_one, copied, copy = list[str](), list[str](), Cursor.copy
+    monkeypatch.setattr(
+        Cursor, "executemany", lambda _cursor, query, rows: one_by_one.append(f"{len(rows)}: {query}")
+    )
+    monkeypatch.setattr(
+        Cursor, "copy", lambda cursor, statement: copied.append(statement) or copy(cursor, statement)
+    )
+    names = [f"a.example/b/2010/01.01.{number // 60:02}.{number % 60:02}" for number in range(100)]
+    report = archive.load(*[{"rep": name, "url": "http://far.example/"} for name in names])
+    assert report.added == 100
+    assert not one_by_one
+    assert {statement.split()[1] for statement in copied} == {"item", "name", "changed", "event"}
 
 
 @pytest.mark.parametrize(
