@@ -168,7 +168,8 @@ class DataDirectory:
             engine.dispose()
             copy_database(rows, target)
         finally:
-            rows.unlink(missing_ok=True)
+            with setup_errors("{path} cannot be written: {reason}", path=rows):
+                rows.unlink(missing_ok=True)
 
     @contextmanager
     def item_store(self) -> Iterator[ItemStore]:

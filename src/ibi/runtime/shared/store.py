@@ -85,7 +85,10 @@ class SharedStore:
         self.engine: Engine = open_engine(url)
         self.texts: dict[str, str | None] = {}
         """The documents that this process has in memory, by name (`documents`)."""
+        self.reading = threading.Lock()
+        """Held while one of them is read into memory."""
         self._counts: dict[str, int] = {}
+        self._noting = threading.Lock()
         self._followers: dict[str, Callable[[], None]] = {}
         self._anew: set[str] = set()
         self._hears: Callable[[str], None] = lambda _: None
@@ -127,7 +130,8 @@ class SharedStore:
     def note_changed(self, part: str) -> None:
         """Let a change of this process show at once to itself, before the watching thread has read of it."""
         if self.is_watched:
-            self._counts[part] = -next(self._own)
+            with self._noting:
+                self._counts[part] = -next(self._own)
 
     def follow(self, part: str, read: Callable[[], None]) -> None:
         """Call `read`, and have the watching thread call it whenever a part has changed. Raises what it raises."""
@@ -160,6 +164,8 @@ class SharedStore:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep every node from serving during a block. Raises SetupError if one serves."""
+        from sqlalchemy.exc import SQLAlchemyError
+
         with self.engine.connect() as connection:
             run = connection.execution_options(isolation_level="AUTOCOMMIT")
             try:
@@ -167,7 +173,11 @@ class SharedStore:
                     raise SetupError("a node serves from this store: stop all its nodes first")
                 yield
             finally:
-                connection.invalidate()  # closes it, which frees the lock
+                with suppress(SQLAlchemyError, self.engine.dialect.loaded_dbapi.Error):
+                    run.exec_driver_sql(
+                        "SELECT pg_advisory_unlock_all()"
+                    )  # now: the next block may begin at once
+                connection.invalidate()  # closes it, which frees the lock, whatever has happened
 
     def close(self) -> None:
         """End the watch, and close all connections."""
@@ -226,14 +236,16 @@ class SharedStore:
         anew, self._anew = self._anew, set()
         followers = dict(self._followers)
         for part, read in followers.items():
-            number = counts.get(part, 0)
-            if part not in anew and self._counts.get(part, 0) == number:
+            number, known = counts.get(part, 0), self._counts.get(part, 0)
+            if part not in anew and known == number:
                 continue
             # Noted only after it was read: if that fails, it is tried again with the next look.
-            if self._call(read):
-                self._counts[part] = number
-            else:
+            if not self._call(read):
                 self._anew.add(part)
+                continue
+            with self._noting:
+                if self._counts.get(part, 0) == known:  # else this process has changed it meanwhile
+                    self._counts[part] = number
         self._counts |= {part: number for part, number in counts.items() if part not in followers}
 
     @staticmethod

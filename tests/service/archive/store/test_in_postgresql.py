@@ -148,10 +148,11 @@ def test_a_database_has_one_archive_and_each_archive_its_own(postgresql: Postgre
     with pytest.raises(SetupError, match="holds an Archive already: a new one needs an empty database"):
         make_archive(tmp_path / "second", "archive.example", {"store": store})
     # Another Archive that is led to it by its settings.
-    other = make_archive(tmp_path / "other", "other.example", {"service": LINKED_SERVICE})
-    replace(other.settings, store=store).write(other.data)
+    other = tmp_path / "other"
+    other.mkdir()
+    replace(first.settings, address="other.example", service=LINKED_SERVICE).write(other)
     with pytest.raises(SetupError, match="holds another Archive than"):
-        _directory(other).open_catalogue()
+        DataDirectory(other, Clock().machine).open_catalogue()
     # A second node of the first one.
     node = tmp_path / "node"
     node.mkdir()
@@ -160,7 +161,7 @@ def test_a_database_has_one_archive_and_each_archive_its_own(postgresql: Postgre
     added = first.load({"url": "http://far.example/", "key": "k"})
     assert added.added == 1
     assert second.holding_by_key("k") == first.catalogue.holding_by_key("k") is not None
-    for catalogue in (first.catalogue, second, other.catalogue):
+    for catalogue in (first.catalogue, second):
         catalogue.close()
 
 
@@ -203,6 +204,7 @@ def test_a_backup_has_every_row_in_a_file_and_is_put_back_as_one(there: NewArchi
             assert run(counted).fetchone() == file.execute(counted).fetchone()
 
 
+@pytest.mark.one_store("sqlite", "begins with a catalogue in a file")
 def test_a_catalogue_moves_into_a_database_and_back_with_every_row(
     archive: NewArchive, postgresql: PostgreSQL
 ) -> None:
@@ -219,6 +221,8 @@ def test_a_catalogue_moves_into_a_database_and_back_with_every_row(
         assert there.engine.dialect.name == "postgresql"
     with pytest.raises(SetupError, match="is there already"):
         move_store(directory, store)
+    with pytest.raises(SetupError, match="in another database: move it into a file first"):
+        move_store(directory, postgresql.new_database())
     assert move_store(directory, "") == rows
     with directory.catalogue() as back:
         assert list(back.all()) == before
@@ -235,6 +239,7 @@ def test_a_catalogue_moves_into_a_database_and_back_with_every_row(
         move_store(directory, postgresql.new_database())
 
 
+@pytest.mark.one_store("sqlite", "begins with a catalogue in a file")
 @pytest.mark.parametrize("step", ["copy_rows", "compare_rows", "to_row", "nodes.join"])
 def test_a_move_that_is_cut_off_at_any_step_leaves_an_archive_and_can_be_made_again(
     archive: NewArchive, postgresql: PostgreSQL, step: str

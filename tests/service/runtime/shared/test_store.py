@@ -77,6 +77,56 @@ def test_a_change_shows_at_once_to_the_process_that_made_it(url: str) -> None:
             assert documents.read("a") == str(number)
 
 
+def test_what_was_read_earlier_never_replaces_what_was_read_later(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch, reads, goes_on = Documents._fetch, threading.Event(), threading.Event()
+    with closing(SharedStore(url)) as store:
+        store.watch()
+        slow, quick = Documents(store), Documents(store)
+        with quick.changing("a") as document:
+            document.write("first")
+        assert quick.read("a") == "first"
+
+        def waits(documents: Documents, name: str) -> str | None:
+            text = fetch(documents, name)
+            if documents is slow:
+                reads.set()
+                assert goes_on.wait(20)
+            return text
+
+        def change() -> None:
+            with quick.changing("a") as document:
+                document.write("second")
+
+        monkeypatch.setattr(Documents, "_fetch", waits)
+        threads = [threading.Thread(target=slow.refresh), threading.Thread(target=change)]
+        threads[0].start()
+        assert reads.wait(20)
+        threads[1].start()
+        threads[1].join(1.5)  # where nothing holds it up, the watching thread has read it, too
+        goes_on.set()
+        for each in threads:
+            each.join(20)
+        assert quick.read("a") == "second"
+
+
+def test_what_this_process_changes_while_it_is_read_is_read_once_more(url: str) -> None:
+    with closing(SharedStore(url)) as store:
+        with Documents(store).changing("a") as document:
+            document.write("first")
+        store.watch()
+        reads = list[str]()
+
+        def read() -> None:
+            reads.append(threading.current_thread().name)
+            if reads.count("shared store") == 1:
+                store.note_changed("document a")
+
+        store.follow("document a", read)
+        until(lambda: reads.count("shared store") == 2)
+
+
 def test_a_notice_that_is_lost_loses_nothing(url: str, postgresql: PostgreSQL) -> None:
     """The trigger counts, but does not tell: as if every notice was lost on its way."""
     body = postgresql.execute("SELECT prosrc FROM pg_proc WHERE proname = 'count_change'", name(url))[0][0]
@@ -156,6 +206,15 @@ def test_a_store_that_hangs_is_known_to_be_away_after_three_seconds(own: Postgre
         finally:
             own.resume()
         until(lambda: store.is_reached)
+
+
+def test_what_needs_a_store_alone_can_begin_as_soon_as_the_one_before_it_has_ended(url: str) -> None:
+    with closing(SharedStore(url)) as store:
+        for _ in range(200):
+            with store.alone():
+                pass
+        with store.alone(), pytest.raises(SetupError, match="a node serves"), store.alone():
+            pass
 
 
 def test_a_text_that_is_told_is_heard_by_the_others(url: str) -> None:

@@ -56,6 +56,9 @@ def move_store(directory: DataDirectory, to: str, progress: Callable[[int], None
         replace(settings, store=to).check_environment()
         if to == settings.store:
             raise SetupError("the catalogue is there already")
+        if to and settings.store:
+            # The row of the old database would go on giving dates, and the new one would not know the last of them.
+            raise SetupError("the catalogue is in another database: move it into a file first")
         texts, kept = nodes.texts_of(data), data / "lost+found" / f"{directory.now():.3f}"
         # Until the settings lead to the new store, none may write into the old one.
         with directory.catalogue() as catalogue, transaction(catalogue.engine, "catalogue") as connection:
