@@ -200,14 +200,11 @@ class Field:
         if by_relay:
             node.relay = Relay(self.postgresql.port)
             store = store.replace(f":{self.postgresql.port}/", f":{node.relay.port}/")
-        if kind == "resolver":
-            if not node.data.exists():
-                do("resolver", "init", "--data", node.data, "--store", store)
-        else:
+        if kind == "archive":
             node.program = self._program
             node.variables = self.s3.environment()
-            if not node.data.exists():
-                self._join_archive(node.data, store)
+        if not node.data.exists():  # the first ones are there
+            do(kind, "init", "--data", node.data, "--store", store)
         self.nodes.append(node)
         return node
 
@@ -274,16 +271,6 @@ class Field:
             )
         )  # fmt: skip
         self.token = Tokens(data).make("client", MADE, [Scope.DEPOSIT, Scope.EDIT, Scope.TRANSFER])
-
-    def _join_archive(self, data: Path, store: str) -> None:
-        """Make one more node of the Archive, which reaches the store by this URL."""
-        first = self._first("archive").data
-        data.mkdir()
-        for name in (ArchiveSettings.FILE, "tokens.json"):
-            if (first / name).exists():
-                shutil.copy2(first / name, data)
-        settings = data / ArchiveSettings.FILE
-        settings.write_text(settings.read_text().replace(self._stores["archive"], store))
 
     def put(self, *items: dict[str, Any]) -> None:
         """Deposit linked items in the Archive."""

@@ -175,8 +175,11 @@ class _Assembly:
         self.counter = AcknowledgmentCounter(stores.metrics)
         stores.metrics.follow(self.counter, lambda: len(stores.registry.archives()), lambda: 0)
         kept = stores.knowledge
-        stores.metrics.follow_losses(
-            lambda: kept.cache.dropped, lambda: kept.hints.dropped, lambda: kept.evidence.overflow
+        stores.metrics.follow_stores(
+            lambda: kept.cache.dropped,
+            lambda: kept.hints.dropped,
+            lambda: kept.evidence.overflow,
+            lambda: kept.disputes,
         )
         stores.knowledge.cache.prefetch()
         self.fast_path = FastPath(stores.redirects, self.counter, kept.cache.now, kept.cache.boot)

@@ -1,7 +1,8 @@
 """Moves a resolver from the files of its data directory into a store that nodes share, or back.
 
-What is left behind stays as it is. Nothing may run meanwhile: if the evidence has grown once all is copied, nothing is
-switched. What was broken off is done again from the beginning by the same command.
+What is left behind stays as it is; but a store is no resolver any more once it is in files, so that its other nodes do
+not start. Nothing may run meanwhile: a store is moved while no node serves from it, and if the evidence has grown once
+all is copied, nothing is switched. What was broken off is done again from the beginning by the same command.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from ibi.resolver.evidence.log import EVIDENCE_FILE
 from ibi.resolver.evidence.table import EvidenceTable
 from ibi.resolver.registry.copying import copy_registry, registry_file, registry_rows
 from ibi.runtime.durable_files import replace_file, setup_errors
+from ibi.runtime.environment import environment_store
 from ibi.runtime.settings import ResolverSettings
 from ibi.runtime.settings.institution import Institution
-from ibi.runtime.shared.store import SharedStore, close_store, store_of, store_url
+from ibi.runtime.shared.documents import Documents
+from ibi.runtime.shared.store import STORE, STORE_FILES, SharedStore, close_store, store_of, store_url
 from ibi.runtime.signing import FILE as KEY
 
 if TYPE_CHECKING:
@@ -28,7 +31,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ibi.resolver.evidence.chain import Anchor
-    from ibi.runtime.shared.documents import Documents
 
 _DOCUMENTS: Final = (KEY, "accounts.json", "tokens.json", Institution.FILE)
 _SETTINGS: Final = ResolverSettings.FILE
@@ -50,9 +52,11 @@ def move_to_store(data: Path, url: str) -> None:
                 _check_same(table, log)
             # The settings come last: a store that has them is a resolver.
             for name in (*_DOCUMENTS, _SETTINGS):
-                if (data / name).exists():
-                    with documents.changing(name) as document:
+                with documents.changing(name) as document:
+                    if (data / name).exists():
                         document.write(_read(data / name))
+                    else:  # from before an earlier move into files
+                        document.remove()
     with setup_errors("{path} cannot be written: {reason}", path=data / _BEFORE):
         replace_file(data / _BEFORE, _read(data / _SETTINGS).encode())
     join(data, url)
@@ -60,41 +64,53 @@ def move_to_store(data: Path, url: str) -> None:
 
 
 def move_to_files(data: Path) -> None:
-    """Move a resolver out of its store, into files of a data directory that has none. Raises SetupError."""
+    """Move a resolver that no node serves out of its store, into files of a data directory that has none.
+
+    Raises SetupError; then the resolver is where it was.
+    """
     store, log = store_of(data), EvidenceFiles(data / EVIDENCE_FILE)
     if store is None:
         raise SetupError("{path} names no store", path=data / _SETTINGS)
+    variable = STORE_FILES[_SETTINGS]
+    if environment_store(variable):  # the settings could not lead to the files
+        raise SetupError("{name} is decided by {variable} in the environment", name=STORE, variable=variable)
     for path in (data / REGISTRY, log.path, log.head_path):
         if path.exists():
             raise SetupError("{path} is in the way: move it elsewhere first", path=path)
     try:
-        _fill_files(data, store, log)
-    except BaseException:
-        for path in (data / REGISTRY, log.path, log.head_path):
-            path.unlink(missing_ok=True)
-        raise
+        with store.alone():
+            _fill_files(data, store, log)
     finally:
         close_store(data)
 
 
 def _fill_files(data: Path, store: SharedStore, log: EvidenceFiles) -> None:
-    from ibi.runtime.shared.documents import Documents
-
     documents, table = Documents(store), EvidenceTable(log.path, store)
     texts = {name: documents.read(name) for name in (*_DOCUMENTS, _SETTINGS)}
+    try:
+        _copy_to_files(data, store, table, log)
+        for name, text in texts.items():
+            path = data / name
+            with setup_errors("{path} cannot be written: {reason}", path=path):
+                if text is not None:
+                    replace_file(path, text.encode())
+                elif path.exists():  # from before the store, and removed there
+                    path.rename(path.with_name(f"{name}.before-store"))
+    except BaseException:
+        for path in (data / REGISTRY, log.path, log.head_path):
+            path.unlink(missing_ok=True)
+        raise
+    with documents.changing(_SETTINGS) as document:
+        document.remove()
+
+
+def _copy_to_files(data: Path, store: SharedStore, table: EvidenceTable, log: EvidenceFiles) -> None:
     rows = registry_rows(store.engine)
     with registry_file(data / REGISTRY) as target, _unchanged(table):
         copy_registry(rows, target)
         with setup_errors("{path} cannot be written: {reason}", under=log.path):
             log.fill(table.lines())
         _check_same(log, table)
-    for name, text in texts.items():
-        path = data / name
-        with setup_errors("{path} cannot be written: {reason}", path=path):
-            if text is not None:
-                replace_file(path, text.encode())
-            elif path.exists():  # from before the store, and removed there
-                path.rename(path.with_name(f"{name}.before-store"))
 
 
 def _is_moved(

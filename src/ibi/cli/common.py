@@ -240,7 +240,8 @@ def with_remedy(error: IbiError) -> IbiError:
         return error
     from ibi.minting.recovery import repair_command  # imported late: hardly any command needs it
 
-    remedy = repair_command(error, Path(str(folder)).parent)
+    # The state of several nodes is in a database, which they reach from any of their data directories.
+    remedy = repair_command(error, folder.parent if isinstance(folder, Path) else Path("DIR"))
     return IbiError("{reason}; {remedy}", reason=error, remedy=remedy)
 
 

@@ -58,9 +58,14 @@ class Overtaken(Exception):
 class LockedRecord(Protocol):
     """The last record, while no other process can read or change it.
 
-    `new`: there is none, and nothing else of ours. `sure`: no later date than its own can have been reserved.
-    `identity`: what the record names as its machine. `margin`: by how many ticks clocks of other nodes may be ahead of
-    this one. `kept`: whether the lock is kept by a draw that waits. `drew_last`: whether this process has drawn last.
+    new          whether there is no record, nor anything else of ours
+    drew_last    whether this process was the last to draw
+    sure         whether no later date than that of the record can have been reserved. It can if the record may be an
+                 older one: after a kill, a change from outside, or a failover of the database
+    identity     what the record names as its machine
+    margin       by how many ticks the clocks of other nodes may be ahead of this one
+    kept         what a draw does if its first date is too far ahead. If `kept`, it waits under the lock. If not, it
+                 releases the lock, waits, and tries again with a new `LockedRecord`
     """
 
     new: bool
@@ -163,7 +168,10 @@ class WaitingRoom:
             raise unusable(self._directory, error) from error
 
     def _reserve(self, state: LockedRecord, granularity: int, count: int) -> Batch | int:
-        """Draw under the lock; return the moment to wait for if no date is near enough, and the lock is not kept."""
+        """Draw under the lock, and wait there for the first date if the lock is `kept`.
+
+        If it is not, and the first date is too far ahead, draw nothing: return when to try again, a moment in ticks.
+        """
         record = self._last_record(state)
         now = self._machine.now()
         last = record.last
@@ -172,6 +180,7 @@ class WaitingRoom:
             # dates, and reserved dates are less than AHEAD in the future.
             last = max(last, now + AHEAD + state.margin)
             if not state.kept:
+                # Written at once: the next try reads the record again, and would move the last date once more.
                 self._check(state, record, now)
                 record = record._replace(last=last, names=self._names)
                 state.commit(record)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 MOST_RELATIONS: Final = 1_024
-"""Relations that are read for one word; the longest answer cannot have more, with four pairs for each."""
+"""Names of pairs that are read as relations of one word, such as "url" (T10: huge answers); more are ignored."""
 
 _Word = TypeVar("_Word", ItemState, ContentType)
 _STATES: Final = {word.value: word for word in ItemState}

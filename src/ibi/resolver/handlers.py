@@ -117,8 +117,7 @@ class Handlers:
         persistent, client = root + url.text, request.client_key
         if b"authorization" in request.headers:
             client = self._resolver_or(client, request)
-        refusal = self._refusal(persistent, client)
-        if refusal is not None:
+        if (refusal := self._refusal(persistent, client)) is not None:
             return self._site.alert(request, refusal)
         wanted = requested_format(request.headers.get(b"accept", b"")[:LONGEST_ACCEPT])
         urls = (url,) if wanted is None else wanted.urls(url)
@@ -131,11 +130,12 @@ class Handlers:
         links = link(_unwrapped(root, url) if url.wrappers else persistent, "cite-as")[1]
         links += _gates(root).replace(NAME, url.ibi.text) if gates else ""  # uvicorn checks each header
         by_language = _BARE_TRANSLATION in url.relation.steps or isinstance(decision, UpstreamRedirect)
+        by_accept = not (url.verbs.verbs or url.file_path) or negotiable(url)  # most URLs need no call
         response = redirect(
             decision.url,
             ("link", links),
             ALLOW,
-            *_VARY[not (url.verbs.verbs or url.file_path) or negotiable(url), by_language],
+            *_VARY[by_accept, by_language],
             *(_incomplete(decision) if url.original_required else ()),
             status=302 if outcome.trace.url == persistent else 303,
             afterwards=self._acknowledge(decision, request),

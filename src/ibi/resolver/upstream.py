@@ -161,7 +161,7 @@ class Upstream:
         left = min(seconds - (loop.time() - began), SECONDS)
         headers = [*self._always, *_headers(accept_language, only_looking=only_looking)]
         try:
-            answer = self._read(await self._client.get(where, target_of(url), left, headers, loop=onward))
+            answer = self._read(await self._client.get(where, target_of(url), left, headers, cdn_loop=onward))
         except PeerError as error:
             if isinstance(error, PeerBusy):
                 breakers.pause(where, loop.time(), error)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import re
 import stat
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import fields, replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,7 +16,15 @@ import pytest
 from ibi.errors import SetupError
 from ibi.identifier.forms import IBIForms
 from ibi.runtime.environment import environment_language
-from ibi.runtime.settings import ArchiveSettings, Peer, ResolverSettings, settings_lock
+from ibi.runtime.settings import (
+    ArchiveSettings,
+    JoinedResolver,
+    Peer,
+    ResolverSettings,
+    SubsystemSettings,
+    settings_lock,
+)
+from ibi.runtime.settings.toml_file import Settings
 
 SERVICE = IBIForms.parse("rep archive.example/w/2020/01.01.00.00 ibip LK47B6W/3P5GNKB")
 ARCHIVE = ArchiveSettings(
@@ -289,3 +301,18 @@ def test_new_settings_take_from_the_environment_what_they_do_not_decide(
             other.setenv(f"IBI_RESOLVER_{variable}", text)
             with pytest.raises(SetupError, match=sentence):
                 RESOLVER.with_environment()
+
+
+@pytest.mark.parametrize("kind", [ArchiveSettings, JoinedResolver, Peer, ResolverSettings, SubsystemSettings])
+def test_each_secret_is_marked_as_one_and_documented_as_one(kind: type[Settings]) -> None:
+    [made] = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(made, ast.ClassDef)
+    documented = {
+        ast.unparse(stated.target)
+        for stated, text in pairwise(made.body)
+        if isinstance(stated, ast.AnnAssign) and isinstance(text, ast.Expr)
+        if "; a secret." in " ".join(ast.literal_eval(text.value).split())
+    }
+    named = {each.name for each in fields(kind) if re.search(r"(key|token|secret|password)$", each.name)}
+    assert documented == kind.SECRET
+    assert named <= kind.SECRET

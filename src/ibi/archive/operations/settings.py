@@ -183,7 +183,6 @@ _GROUPS: Final = (
     FieldGroup("What it does by itself", ("audit_days", "refresh_hours")),
     FieldGroup("Files that come in", ("largest_upload",)),
 )
-_SECRET: Final = frozenset({"key", "secret", "store"})
 
 
 def show(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
@@ -212,7 +211,9 @@ def change(context: ArchiveContext, fields: SettingsFields) -> dict[str, Any]:
 def facts_of(settings: ArchiveSettings) -> dict[str, Any]:
     """Return the settings as a JSON object, without secret ones."""
     values = {
-        each.name: getattr(settings, each.name) for each in fields_of(settings) if each.name not in _SECRET
+        each.name: getattr(settings, each.name)
+        for each in fields_of(settings)
+        if each.name not in settings.SECRET
     }
     return {
         name: str(value)

@@ -11,9 +11,9 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from ibi.archive.preservation.file_check import Difference, check_files
+from ibi.archive.preservation.file_check import REBUILD, Difference, check_files
 from ibi.archive.store import links
-from ibi.archive.store.data_directory import minting_row
+from ibi.archive.store.data_directory import catalogue_store, minting_row
 from ibi.archive.store.tables import consistency
 from ibi.archive.store.tables.listings import count_unsettled
 from ibi.archive.store.tables.rows import names_of
@@ -21,6 +21,7 @@ from ibi.errors import HoldingError, IbiError, LostState, ParseError, SetupError
 from ibi.minting.recovery import repair_command
 from ibi.minting.state import FOLDER, StateFiles
 from ibi.protocol.vocabulary import ItemState
+from ibi.runtime.database import is_url
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver, Peer
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 ROW_ERRORS: Final = (IbiError, ValueError, KeyError, TypeError, AttributeError)
 """The errors that reading a damaged row can raise."""
 
-_REBUILD: Final = IbiError(
+_MADE_ANEW: Final = IbiError(
     "stop the Archive; then put back a backup (ibi archive restore), or make the catalogue anew from what lies beside "
     "the files (ibi archive rebuild)"
 )
@@ -55,6 +56,20 @@ def check(
 
     `progress` is called with the number of items whose files were looked at, and that of all items.
     """
+    for difference in _differences(directory, machine, progress):
+        if difference.remedy in (_MADE_ANEW, REBUILD) and is_url(catalogue_store(directory.path)):
+            problem = (
+                "if the database runs: stop all nodes, put it back from a backup of it (pg_restore), and run: "
+                "ibi mint recover --data {data} --moved"
+            )
+            yield difference._replace(remedy=IbiError(problem, data=directory.path))
+        else:
+            yield difference
+
+
+def _differences(
+    directory: DataDirectory, machine: Machine, progress: Callable[[int, int], None]
+) -> Iterator[Difference]:
     settings = None
     try:
         settings = ArchiveSettings.read(directory.path)
@@ -70,10 +85,10 @@ def check(
         with directory.catalogue() as catalogue:
             yield from _catalogue(catalogue, settings.service if settings else None, directory, progress)
     except (SetupError, HoldingError, ParseError) as error:
-        yield Difference(error, _REBUILD)
+        yield Difference(error, _MADE_ANEW)
     except ROW_ERRORS as error:
         problem = "the catalogue is damaged: a row of it cannot be read ({reason})"
-        yield Difference(IbiError(problem, reason=type(error).__name__), _REBUILD)
+        yield Difference(IbiError(problem, reason=type(error).__name__), _MADE_ANEW)
     except OSError as error:
         yield _unreadable(error, os.fsdecode(error.filename or directory.path))
 
@@ -128,11 +143,11 @@ def _catalogue(
         broken = [] if faults else list(consistency.broken_rules(run))
         unsettled = 0 if faults else count_unsettled(run)
     if faults:
-        yield Difference(IbiError("the catalogue is damaged: {reason}", reason=faults[0]), _REBUILD)
+        yield Difference(IbiError("the catalogue is damaged: {reason}", reason=faults[0]), _MADE_ANEW)
         return
     for table, lacking in dangling:
         problem = "entries of {table} belong to nothing in {other}"
-        yield Difference(IbiError(problem, table=table, other=lacking), _REBUILD)
+        yield Difference(IbiError(problem, table=table, other=lacking), _MADE_ANEW)
     if unsettled:
         problem = "answers leave out originals that came back from a backup and are not settled: {count}"
         remedy = IbiError("settle them: ibi archive settle --data {data}", data=directory.path)
@@ -149,7 +164,7 @@ def _catalogue(
             spelled[holding.number] = holding.forms
     for rule, number in broken:
         name = spelled[number].main if number in spelled else number
-        yield Difference(IbiError(_RULES[rule], name=name), _REBUILD)
+        yield Difference(IbiError(_RULES[rule], name=name), _MADE_ANEW)
     yield from _circles(catalogue, following, spelled)
     yield from _service(catalogue, service)
     yield from check_files(catalogue, directory, progress)
@@ -161,7 +176,7 @@ def _item(catalogue: Catalogue, holding: Holding) -> Iterator[Difference]:
         name = next(name for name in holding.names if name.canonical == key)
         found = catalogue.holding(name)
         if found is None or found.number != holding.number:
-            yield Difference(IbiError("the name {name} does not lead to its item", name=name), _REBUILD)
+            yield Difference(IbiError("the name {name} does not lead to its item", name=name), _MADE_ANEW)
 
 
 def _languages(catalogue: Catalogue, holding: Holding, directory: DataDirectory) -> Iterator[Difference]:
@@ -190,7 +205,7 @@ def _service(catalogue: Catalogue, service: IBIForms | None) -> Iterator[Differe
     held = catalogue.holding(service.main) if service else None
     if service and (held is None or held.state is not ItemState.ORIGINAL or held.transferable):
         problem = "the Archive service {name} is not held as an original that must stay"
-        yield Difference(IbiError(problem, name=service.main), _REBUILD)
+        yield Difference(IbiError(problem, name=service.main), _MADE_ANEW)
 
 
 def _circles(

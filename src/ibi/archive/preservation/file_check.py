@@ -40,6 +40,8 @@ _PLACING_SECONDS: Final = 1.0  # what is left after it waits for no process at w
 _DEPTHS: Final = (4, 2)
 LOST: Final = "lost+found"
 _REPAIR: Final = "--repair"  # the option of the command that mends differences
+REBUILD: Final = IbiError("stop the Archive, and run: ibi archive rebuild")
+"""The remedy for a catalogue that lacks what lies beside the files; there is none such for a database."""
 
 
 class Difference(NamedTuple):
@@ -180,8 +182,7 @@ def _sidecar(catalogue: Catalogue, file_store: FileStore, holding: Holding) -> I
             return  # the item has been changed meanwhile
     problem = _contradiction(holding, events, text, current=current)
     if problem is not None:
-        remedy = IbiError("stop the Archive, and run: ibi archive rebuild")
-        yield Difference(IbiError(problem, name=holding.forms.main), remedy)
+        yield Difference(IbiError(problem, name=holding.forms.main), REBUILD)
         return
     if not current:
         # The item.json is known to be out of date, and will be written.
@@ -223,7 +224,7 @@ def _unknown_sidecars(catalogue: Catalogue, file_store: FileStore) -> Iterator[D
 
 def _unknown(sidecar: str) -> Difference:
     problem = IbiError("the catalogue does not know the item of col/{path}", path=sidecar)
-    return Difference(problem, IbiError("stop the Archive, and run: ibi archive rebuild"))
+    return Difference(problem, REBUILD)
 
 
 class _Unlisted:

@@ -318,13 +318,7 @@ class FolderFiles(FileStore):
             return
         with setup_errors(NOT_KEPT, path=self._data):
             if any(self._staging.iterdir()):
-                # A transaction whose end is unknown may list what lies there. In PostgreSQL it may still be committed:
-                # this one waits until it has ended, one way or the other. In SQLite the end of the log may still hold
-                # one whose flush failed. It counts as rolled back, but a crash would bring it back: this transaction
-                # overwrites it. It schedules a removal and cancels it, because it must write something.
-                with catalogue.writing() as writer:
-                    writer.schedule_removal(b"")
-                    writer.cancel_removal(b"")
+                _end_unknown_transactions(catalogue)
             self.place_files(catalogue)
             for each in list(self._staging.iterdir()):
                 each.unlink()
@@ -348,6 +342,23 @@ class FolderFiles(FileStore):
             yield at
         finally:
             os.close(at)
+
+
+def _end_unknown_transactions(catalogue: Catalogue) -> None:
+    """Make sure that no earlier transaction lists a staged file later; call it before staged files are deleted.
+
+    If the COMMIT of a transaction failed, it is not known whether the transaction was committed:
+
+        PostgreSQL    It may still be running. Writing transactions exclude each other, so the one below begins when
+                      the earlier one has ended.
+        SQLite        It counts as rolled back, but the end of the log may still hold it: then a crash would bring it
+                      back. The transaction below overwrites it there.
+
+    Nothing is overwritten by a transaction that writes nothing. So a removal is scheduled, and cancelled.
+    """
+    with catalogue.writing() as writer:
+        writer.schedule_removal(b"")
+        writer.cancel_removal(b"")
 
 
 def group_number(name: str) -> int:

@@ -52,8 +52,8 @@ class Changed(NamedTuple):
 @contextmanager
 def release_all_on_database_error(files: Files) -> Iterator[None]:
     """Take all out of `files`, so that none is discarded, if the catalogue fails while it lists them."""
-    # A transaction whose flush failed can still be replayed after a crash, and then its files must exist. If
-    # it is not, the next staging session deletes the files that are not listed.
+    # If the COMMIT failed, the transaction may still count in the end, and then its files must exist. If it does not,
+    # the next staging session deletes them (`_end_unknown_transactions` of `archive.store.files`).
     try:
         yield
     except SetupError:

@@ -123,7 +123,8 @@ def open_subsystem(args: argparse.Namespace) -> Subsystem:
 
     generator = LabelGenerator(args.host, args.port, args.ip, args.ip_port, for_trying=args.for_trying)
     _warn(generator)
-    waiting_room = WaitingRoom(args.data, this_machine(), limits(args), generator.prefixes)
+    state = recover.row_of(args.data)  # an Archive of several nodes has one waiting room
+    waiting_room = WaitingRoom(args.data, this_machine(), limits(args), generator.prefixes, state)
     return Subsystem(waiting_room, generator, granularity_of(args.granularity))
 
 

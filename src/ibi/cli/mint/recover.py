@@ -71,9 +71,13 @@ def run(args: argparse.Namespace) -> int:
 def _repair(args: argparse.Namespace, directory: Path, latest: int | None) -> None:
     from ibi.minting.machine import this_machine
     from ibi.minting.recovery import recover
-    from ibi.minting.state import SENTENCES
+    from ibi.minting.state import FOLDER, SENTENCES
+    from ibi.runtime.shared.store import store_url
 
-    row = _row(directory)
+    row = row_of(directory)
+    if row is None and store_url(directory) and not (directory / FOLDER).exists():
+        # A node of a resolver: a waiting room here would be a second one beside that of the node that made it.
+        raise SetupError("there is nothing to recover in {path}: no label was given there", path=directory)
     done = recover(
         directory, this_machine(), latest, moved=args.moved, clock_right=args.accept_clock, row=row
     )
@@ -89,7 +93,7 @@ def _repair(args: argparse.Namespace, directory: Path, latest: int | None) -> No
         tell("only the clock determines this: it must not be behind the clock of the labels given before")
 
 
-def _row(directory: Path) -> StateRow | None:
+def row_of(directory: Path) -> StateRow | None:
     """Return the row that an Archive mints from, if its store is a database that nodes share."""
     if not ArchiveSettings.exists(directory):
         return None

@@ -56,13 +56,13 @@ class Client:
         deadline: float,
         headers: Sequence[tuple[str, str]] = (),
         *,
-        loop: str = LOOP_NAME,
+        cdn_loop: str = LOOP_NAME,
     ) -> Reply:
         """Ask `address` for `target` ("/path?query"); return the whole answer of any status.
 
         `address` is "host[:port]", or "https://host[:port]" where the certificate is to be checked.
         `deadline` is in seconds and covers everything: waiting for a slot, the name, the connection, the last
-        byte. `loop` is the header CDN-Loop, by which a resolver recognises requests of another one. Raises
+        byte. `cdn_loop` is the header CDN-Loop, by which a resolver recognises requests of another one. Raises
         ForbiddenAddress, PeerSilent (QueryNotSent if no slot was free), or PeerGarbled. If the other side has
         closed a connection that was kept from before, it is replaced once.
         """
@@ -76,7 +76,7 @@ class Client:
             else:
                 answer.set_result(outcome)
 
-        outgoing = self.ask(address, target, Deadline(deadline), done, headers, loop=loop)
+        outgoing = self.ask(address, target, Deadline(deadline), done, headers, cdn_loop=cdn_loop)
         try:
             return await answer
         finally:
@@ -90,7 +90,7 @@ class Client:
         done: Callable[[Reply | PeerError], None],
         headers: Sequence[tuple[str, str]] = (),
         *,
-        loop: str = LOOP_NAME,
+        cdn_loop: str = LOOP_NAME,
     ) -> OutgoingRequest:
         """As `get`, but without waiting: `done` is called once, later, with the answer or the error.
 
@@ -107,8 +107,8 @@ class Client:
             destination.last_answer = now
         elif taken >= near.most and now - destination.last_answer > limits.silence:
             raise too_many()
-        usual = not headers and loop is LOOP_NAME
-        rest = destination.usual if usual else destination.head + more_of(headers, loop)
+        usual = not headers and cdn_loop is LOOP_NAME
+        rest = destination.usual if usual else destination.head + more_of(headers, cdn_loop)
         message = written(target, rest, limits.target)
         slots = NO_SLOT
         # Nearly always both slots are free: taken here, they cost no call for each Archive of a thousand.

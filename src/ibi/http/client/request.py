@@ -61,12 +61,12 @@ def target_part(text: str) -> TargetPart:
     return TargetPart(text.encode("ascii"))
 
 
-def more_of(headers: Sequence[tuple[str, str]], loop: str) -> bytes:
+def more_of(headers: Sequence[tuple[str, str]], cdn_loop: str) -> bytes:
     """Return the headers after `head_of`, to the end of the head. Raises ValueError."""
-    if not _VALUE.fullmatch(loop):
-        problem = f"the header CDN-Loop cannot be {loop!r}"
+    if not _VALUE.fullmatch(cdn_loop):
+        problem = f"the header CDN-Loop cannot be {cdn_loop!r}"
         raise ValueError(problem)
-    lines = [f"CDN-Loop: {loop}\r\n"]
+    lines = [f"CDN-Loop: {cdn_loop}\r\n"]
     for name, value in headers:
         if not _TOKEN.fullmatch(name) or name.lower() in _OURS or not _VALUE.fullmatch(value):
             problem = f"the header {name!r} cannot be sent"

@@ -18,7 +18,10 @@ MOST_IN_FLIGHT: Final = 1_500
 """Queries in flight in one process beyond which no further round begins; fewer than `http.client` may send at once."""
 
 MANY_IN_FLIGHT: Final = 750
-"""Queries in flight in one process beyond which no round queries an Archive that left the last eight unanswered."""
+"""Queries in flight in one process beyond which a round of all Archives sends none to an Archive that hangs."""
+
+HANGS_AFTER: Final = 8
+"""Queries that were sent to an Archive since its last answer; with so many, it counts as hanging."""
 
 ROUNDS_AT_ONCE: Final = 8
 """Rounds of all Archives in flight at once; a round counts by its queries that are still in flight."""
@@ -40,8 +43,7 @@ class QueuedRound:
 class QueriesInFlight(Protocol):
     """How many queries of a process are in flight, and how many of them belong to rounds that the queue started.
 
-    `of_rounds` leaves out most of what Archives that begin to hang leave unanswered (`InFlight` of
-    `resolver.resolve.queries`).
+    `of_rounds` leaves out most queries to Archives that hang (`InFlight` of `resolver.resolve.queries`).
     """
 
     @property
@@ -105,7 +107,7 @@ class FairQueue:
             queued.start()
 
     def _has_capacity(self, size: int) -> bool:
-        """Whether a round that sends `size` queries may start now (step 6 of a click in README.md)."""
+        """Whether a round of `size` queries may start now (README.md here, "A click, at a resolver", step 6)."""
         total, of_rounds = self._in_flight.total, self._in_flight.of_rounds
         if total + size > MOST_IN_FLIGHT:
             return not total  # a round larger than the limit starts alone: else it would wait for ever

@@ -152,8 +152,11 @@ class Protocol(AnsweringLater):
             self._hold(data)
         else:  # nearly always: one request, perhaps with its body
             self._parse(data[:end])
-            if end < len(data):
-                (self._parse if len(data) - end <= self._body_left else self._hold)(data[end:])
+            rest = data[end:]
+            if rest and len(rest) <= self._body_left:  # all of it belongs to the body of this request
+                self._parse(rest)
+            elif rest:  # another request may begin in it
+                self._hold(rest)
             elif self._begun_in_piece == self._answered_in_piece == 1 and not self._is_incomplete:
                 self._learn(data)
             if self._unsent:
@@ -250,8 +253,7 @@ class Protocol(AnsweringLater):
         else:
             return False
         if answer is None:
-            # The target must be visible ASCII: a blank in it could smuggle in a second request (T34: mixed-up
-            # answers).
+            # Only visible ASCII: a blank in the target could smuggle in a second request (T34: mixed-up answers).
             if (at_once := config.at_once) is None or target.translate(None, TARGET):
                 return False
             if config.later is not None and method == b"GET" and self._answer_later(data, target, head):

@@ -3,13 +3,14 @@
 The worker processes share one file. None of them ever returns an answer after it was forgotten. See note 1: reuse of
 answers; T20: answers for one reader; T29: costly requests.
 
-    an answer with a position     is kept only if the position is that of the file, so that the file has forgotten all
-                                  that the Archive changed before, and nothing later; it is used only while the lease
-                                  of its Archive runs (`resolver.cache.lease`)
-    an answer without one         is used for its `max-age`. It is kept only if no answer of its Archive was forgotten
-                                  since its query was sent: each writing transaction has a number; the file holds for
-                                  each Archive the number of the last one that forgot an answer; and a new answer
-                                  brings the number from before its query (`Snapshot`)
+    an answer with a position     is used only while the lease of its Archive runs (`resolver.cache.lease`). The file
+                                  holds for each Archive the position up to which it has applied all changes. The
+                                  answer is kept only if it has the same position: then it shows the changes that the
+                                  file has applied, and no others
+    an answer without a position  is used for its `max-age`. It is kept only if no answer of its Archive was forgotten
+                                  since its query was sent. Each writing transaction has a number. The file holds for
+                                  each Archive the number of the last transaction that forgot an answer, and a new
+                                  answer brings the number from before its query (`Snapshot`)
 """
 
 from __future__ import annotations
@@ -111,8 +112,8 @@ class _PendingAnswer(Struct, eq=False):
         validity = self.validity()
         if validity is None:
             return not self.snapshot.precedes(opened, state)
-        # A notice that named its item came to another process, which may have forgotten the answer. The position does
-        # not show that: no reply to a request for changes has come since.
+        # If the version has changed since the answer came, a notice may have named the item: to this process or to
+        # another one. A notice does not change the position, which only a reply to a request for changes does.
         if name_version != self.name_version:
             return False
         return may_keep(validity.position, state.position, applying=state.applying)
@@ -264,7 +265,8 @@ class AnswerCache:
             return
         key, taken = rows.key_of(archive, question), self.snapshot() if snapshot is None else snapshot
         stale = 0.0 if archive == _NO_ARCHIVE else self._stale
-        number = key[rows.DIGEST] << 8 | key[rows.DIGEST + 1]  # as `name_slot`, without a call
+        # `name_slot`, inlined: this runs for each answer. A test compares the two.
+        number = key[rows.DIGEST] << 8 | key[rows.DIGEST + 1]
         version = self.leases.name_versions[number]
         pending = _PendingAnswer(body, self.now(), seconds, stale, taken, terms, version)
         self._behind.put(key, pending, len(key) + len(body))

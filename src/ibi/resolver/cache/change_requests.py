@@ -115,6 +115,15 @@ class ChangeRequests:
             self._since[archive.service] = self._cache.moment
             self.renew(archive, _ignore)
 
+    async def catch_up(self, archive: Archive) -> bool:
+        """Have what an Archive has changed until now requested and applied; return whether it was."""
+        ended: asyncio.Future[PeerError | None] = asyncio.get_running_loop().create_future()
+        if not self.supports(archive):
+            return False
+        self._since[archive.service] = self._cache.moment
+        self.renew(archive, lambda error: None if ended.done() else ended.set_result(error))
+        return await ended is None and self.supports(archive)
+
     def wake(self, archive: Archive) -> None:
         """Have the changes of an Archive requested at once if its lease runs, or may soon: there is a notice.
 

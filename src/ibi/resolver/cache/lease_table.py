@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAME_SLOTS: Final = 1 << 16
-"""Versions of names; two names that share one make each other's redirects be looked up once more."""
+"""Slots of names, each with a version; if two names share a slot, a change of one changes the version of both."""
 
 MOST_SLOTS: Final = 1 << 17
 """Archives that may have a lease at once; the answers of further ones are used for their `max-age`."""

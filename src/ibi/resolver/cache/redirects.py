@@ -50,7 +50,8 @@ _WORDS: Final = (
 )
 _LINK: Final = b"\r\nlink: "
 _WINDOW: Final = -12  # zlib: 4 KiB, without a header
-_LEVEL, _MEMORY = 9, 4  # a tenth of the time of the usual ones, as less memory is cleared
+# zlib: level and memLevel. The window and the memLevel that are usual (-15, 8) take ten times as long.
+_LEVEL, _MEMORY = 9, 4
 
 
 _Shared = TypeVar("_Shared", bound=tuple[object, ...])

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ibi.resolver.resolve.learning import Knowledge
 
 MOST_PER_SECOND: Final = 10
-"""Notices of one Archive that each process accepts in a second."""
+"""Notices of one Archive in a second whose names each process drops at once; for more, it requests all changes."""
 
 ADDRESS_CACHE_SECONDS: Final = 60.0
 """How long the addresses of an Archive are cached."""
@@ -85,7 +85,7 @@ class ChangeNotices:
             await self._tell_nodes(service, None, accepted=False)
             return REFUSED
         if self._too_many(service):
-            return _TOO_MANY
+            return await self._catch_up(archive, request)
         if request.removed:
             self._knowledge.note_removed(request.removed, service)
         names = [name.canonical for name in request.changed]
@@ -95,6 +95,16 @@ class ChangeNotices:
         self._changes.refresh(archive)
         await self._tell_nodes(service, names or None, accepted=True)
         return _RECEIVED
+
+    async def _catch_up(self, archive: Archive, request: ChangeNotification) -> MemberReply:
+        """Request all changes of an Archive that sends many notices: one request serves all that come meanwhile.
+
+        Each notice costs a transaction. The next reader may still rely on one that is acknowledged: at a hand-over, it
+        says that the original has moved.
+        """
+        await self._tell_nodes(request.service_ibi.canonical, None, accepted=False)
+        # A reply to a request for changes does not say which items were removed; so the notice is to be sent again.
+        return _RECEIVED if await self._changes.catch_up(archive) and not request.removed else _TOO_MANY
 
     async def _tell_nodes(self, service: str, names: Sequence[str] | None, *, accepted: bool) -> None:
         """Have the other nodes ask the Archive, too; for a notice that anyone may have sent, twice a second at most."""

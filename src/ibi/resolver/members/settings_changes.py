@@ -46,8 +46,6 @@ CHANGEABLE_BY_COMMAND: Final = (
     "public_url",
 )
 """Settings that `ibi resolver set` changes."""
-SECRET_SETTINGS: Final = frozenset({"mirror_key", "store", "upstream_token"})
-"""Settings that are shown to no one."""
 
 _TRUE: Final = {"yes": True, "no": False, "true": True, "false": False}
 _NOTHING: Final[Mapping[str, str]] = {}

@@ -77,6 +77,10 @@ FAMILIES: Final = Families(
             "What was to be written and was lost (too much at once, a full disk), by where it belongs.",
             {"where": ("answers", "hints", "evidence")},
         ),
+        Family(
+            "disputes_total",
+            "Times that two Archives were found to claim one original, told to a reader or not.",
+        ),
         Family("in_flight", "Resolutions under way.", kind="gauge"),
         Family("archives_included", "Archives that take part.", kind="gauge", of_all=True),
         Family("archives_asleep", "Of these, how many are not asked for now.", kind="gauge", of_all=True),
@@ -91,6 +95,7 @@ _ROUNDS: Final = FAMILIES.begin("rounds_total")
 _RESOLUTION: Final = FAMILIES.begin("resolution_seconds")
 _QUESTION: Final = FAMILIES.begin("question_seconds")
 _DELIVERED: Final = FAMILIES.begin("thanks_delivered_total")
+_DISPUTES: Final = FAMILIES.begin("disputes_total")
 _QUEUED: Final = FAMILIES.begin("thanks_queued")
 _INCLUDED: Final = FAMILIES.begin("archives_included")
 _SUSPENDED: Final = FAMILIES.begin("archives_asleep")
@@ -123,16 +128,21 @@ class Metrics(numbers.Metrics):
         self._hints = FAMILIES.indexes("hints_total")
         self._cached = FAMILIES.indexes("remembered_total")
         self._dropped = FAMILIES.indexes("thanks_dropped_total")
-        self._losses: list[tuple[int, Callable[[], int]]] = []  # the index of each number, and what counts it
-        self._lost = Counter[int]()
+        self._of_stores: list[
+            tuple[int, Callable[[], int]]
+        ] = []  # the index of each number, and what counts it
+        self._seen = Counter[int]()
 
-    def follow_losses(
-        self, answers: Callable[[], int], hints: Callable[[], int], evidence: Callable[[], int]
+    def follow_stores(
+        self,
+        answers: Callable[[], int],
+        hints: Callable[[], int],
+        evidence: Callable[[], int],
+        disputes: Callable[[], int],
     ) -> None:
-        """Count from now on the answers, hints and evidence entries that these functions report as lost."""
-        self._losses = list(
-            zip(FAMILIES.indexes("not_kept_total").values(), (answers, hints, evidence), strict=True)
-        )
+        """Add from now on what these functions count: lost answers, hints and entries of the evidence; disputes."""
+        lost = zip(FAMILIES.indexes("not_kept_total").values(), (answers, hints, evidence), strict=True)
+        self._of_stores = [*lost, (_DISPUTES, disputes)]
 
     def follow(
         self,
@@ -209,6 +219,6 @@ class Metrics(numbers.Metrics):
             for reason, count in each.acknowledgments.dropped.items():
                 values[self._dropped.get(reason, self._dropped[OTHER])] += each.added(reason, count)
         values[_QUEUED] = queued
-        for index, lost in self._losses:
-            before, self._lost[index] = self._lost[index], lost()
-            values[index] += self._lost[index] - before
+        for index, counted in self._of_stores:
+            before, self._seen[index] = self._seen[index], counted()
+            values[index] += self._seen[index] - before

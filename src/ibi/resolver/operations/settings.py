@@ -11,7 +11,7 @@ from ibi.api.operations import Operation
 from ibi.api.routes import TEXT, list_of, record
 from ibi.errors import BadField
 from ibi.identifier.forms import IBIForms
-from ibi.resolver.members.settings_changes import CHANGEABLE_BY_COMMAND, SECRET_SETTINGS, change_settings
+from ibi.resolver.members.settings_changes import CHANGEABLE_BY_COMMAND, change_settings
 from ibi.runtime.settings import ResolverSettings
 from ibi.runtime.settings.rules import RESOLVER_BOUNDS
 
@@ -136,7 +136,7 @@ def facts_of(settings: ResolverSettings) -> dict[str, Any]:
     return {
         name: str(value) if isinstance(value, IBIForms) else value
         for name, value in values.items()
-        if name not in SECRET_SETTINGS
+        if name not in settings.SECRET
     }
 
 

@@ -17,7 +17,6 @@ from ibi.http.response import Refusal
 from ibi.resolver.evidence.pages import MOST_ENTRIES, entry_filter, read_slice
 from ibi.resolver.members.settings_changes import (
     CHANGEABLE_OVER_HTTP,
-    SECRET_SETTINGS,
     change_settings,
     setting_text,
 )
@@ -150,7 +149,7 @@ class AdministrationPages:
         others = [
             (each.name, setting_text(getattr(settings, each.name)) or "-")
             for each in fields(settings)
-            if each.name not in {*SECRET_SETTINGS, *CHANGEABLE_OVER_HTTP}
+            if each.name not in {*settings.SECRET, *CHANGEABLE_OVER_HTTP}
         ]
         theirs = [name for name, text in changes.items() if now[name] not in {text, expected[name]}]
         return PoliciesPage(now | changes, now, others, theirs)

@@ -29,6 +29,7 @@ class QueryBatch(Struct, eq=False):
         text          the query string, which contains the reader's addresses; `target` is the same, encoded
         deadline      when each of the queries ends; `latest`, a time of the loop: no query is sent later
         deliver       is called once for each Archive, with its response
+        ask_again     is called with an Archive if the answer to a joined query may not be given to this reader
         members       returns the Archives that are included now
         snapshot      of the answer cache, from before any query; what was forgotten since is not cached
         headers       the trace headers of the reader's request; if spans are exported, those of `span` (the
@@ -40,8 +41,7 @@ class QueryBatch(Struct, eq=False):
         share         a query in flight that asks the same question may be joined
         paced         the pacer sends the queries, a few at a time
         judged        silence counts as a failure for the circuit breaker
-        ask_again     is called with an Archive if the answer to a joined query may not be shared. Without it, the
-                      batch is for its reader alone: only queries of the same reader are joined
+        alone         one Archive is asked once more, for this reader alone: only queries of this reader are joined
 
     What changes while it runs:
 
@@ -57,13 +57,14 @@ class QueryBatch(Struct, eq=False):
     deadline: Deadline
     latest: float
     deliver: Callable[[ArchiveResponse], None]
+    ask_again: Callable[[Archive], None]
     members: Callable[[], Members]
     snapshot: Snapshot
     use_cache: bool = False
     share: bool = False
     paced: bool = False
     judged: bool = True
-    ask_again: Callable[[Archive], None] | None = None
+    alone: bool = False
     headers: tuple[tuple[str, str], ...] = ()
     span: Span | None = None
     sent: Moment = NEVER
@@ -75,8 +76,8 @@ class QueryBatch(Struct, eq=False):
 class QueriedArchive(Struct, eq=False):
     """An Archive that is queried at `path`.
 
-    `in_flight`: how many queries to it of rounds that ask all Archives are in flight. `unanswered`: how many of any
-    kind were sent to it since it answered last.
+    `in_flight`: how many queries to it are in flight that are paced and not alone. `unanswered`: how many queries of
+    any kind were sent to it since its last answer.
     """
 
     archive: Archive

@@ -189,7 +189,7 @@ class Collapsing:
         if query.archive.address != archive.address:
             return False
         if batch.text != query.batch.text and (
-            batch.ask_again is None or not self._is_believed_for_all(service, batch.question, now)
+            batch.alone or not self._is_believed_for_all(service, batch.question, now)
         ):
             return False
         if query.shareable_at is None:  # it is in flight
@@ -216,7 +216,7 @@ class Collapsing:
             if for_all or batch.text == text:
                 # Each batch gets an object of its own, because rounds write into their responses.
                 batch.deliver(ArchiveResponse(archive, answer, response.error, response.at, source))
-            elif batch.ask_again is not None:
+            else:  # a batch that is alone never comes here: it joins only queries with its own text
                 if answer:
                     self._note_not_shared(archive.service, batch.question, response.at)
                 batch.ask_again(archive)

@@ -44,7 +44,8 @@ _GROWING: Final = frozenset({StepKind.LAST_EDITION, StepKind.TRANSLATION})
 class Knowledge:
     """The hints, answers and evidence in one data directory. `now` returns POSIX seconds.
 
-    `claims`: since when Archives claim originals; None where the evidence is not read.
+    `claims`: since when Archives claim originals; None where the evidence is not read. `disputes`: how often this
+    process has found two Archives that claim one original.
     """
 
     hints: HintCache
@@ -52,6 +53,7 @@ class Knowledge:
     evidence: Evidence
     now: Callable[[], float]
     claims: ClaimTimes | None = None
+    disputes: int = 0
 
     def learn(
         self,
@@ -134,6 +136,7 @@ class Knowledge:
             disputed = _disputed(query, responses)
             if policy.remembers:
                 self.hints.dispute(disputed)
+            self.disputes += 1
             self.evidence.alert(str(alert.kind), str(name), alert.archives, sorted(disputed))
         elif alert.kind is AlertKind.DELETED and forms is not None and alert.archives:
             # The known holder's report counts, although an Archive that had a copy may have answered first.

@@ -26,7 +26,7 @@ from msgspec import Struct
 from ibi.errors import IbiError, ParseError, PeerError, PeerGarbled, PeerSilent, QueryNotSent, WrongArchive
 from ibi.http.client import target_part, too_many
 from ibi.http.client.loop_lag import LoopLag
-from ibi.http.limits.fair_queue import MANY_IN_FLIGHT, ROUNDS_AT_ONCE, FairQueue
+from ibi.http.limits.fair_queue import HANGS_AFTER, MANY_IN_FLIGHT, ROUNDS_AT_ONCE, FairQueue
 from ibi.http.limits.pacer import Pacer
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.vocabulary import CHANGES_AS_OF
@@ -58,17 +58,21 @@ def excluded_meanwhile() -> QueryNotSent:
     return QueryNotSent("it was excluded meanwhile")
 
 
+def too_late() -> QueryNotSent:
+    """Return the error for an Archive that was not asked, because it could hardly have answered in time."""
+    return QueryNotSent("not enough time was left to ask it")
+
+
 class InFlight(Struct, eq=False):
     """How many queries of one process are in flight.
 
         total       all of them
         unpaced     those that were sent without the pacer
-        of_rounds   those that the fair queue counts. These are all others, with one exception: of the queries to
-                    an Archive that has answered none of the last ROUNDS_AT_ONCE, only so many count. So Archives
-                    that begin to hang hold up no round, while one that is slow does.
+        of_rounds   those that the fair queue counts: the queries that were sent with the pacer. But of an Archive that
+                    hangs, it counts at most ROUNDS_AT_ONCE queries, and all of a batch that is `alone`
 
-    This exception does not hold for a batch without `ask_again`, whose queries are sent once more for one reader alone:
-    all of them count.
+    An Archive *hangs* while it has answered none of the last HANGS_AFTER queries. If all queries to it counted, all
+    rounds would wait until these queries end. An Archive that answers slowly does not hang.
     """
 
     total: int = 0
@@ -81,35 +85,35 @@ class InFlight(Struct, eq=False):
         batch.in_flight += len(queries)
         if not batch.paced:
             self.unpaced += len(queries)
-        elif batch.ask_again is None:
+        elif batch.alone:
             self.of_rounds += len(queries)
         else:
             for each in queries:
                 archive = each.to
                 archive.in_flight += 1
-                if archive.in_flight <= ROUNDS_AT_ONCE or archive.unanswered < ROUNDS_AT_ONCE:
+                if archive.unanswered < HANGS_AFTER or archive.in_flight <= ROUNDS_AT_ONCE:
                     self.of_rounds += 1
 
     def end(self, query: Query, *, answered: bool) -> None:
-        """Leave out a query, which was answered or has failed."""
+        """Count a query no more, because it was answered or has failed."""
         batch, archive = query.batch, query.to
         if answered:
-            if archive.unanswered >= ROUNDS_AT_ONCE:
+            if archive.unanswered >= HANGS_AFTER:  # it hung: count again what `begins_to_hang` left out
                 self.of_rounds += max(0, archive.in_flight - ROUNDS_AT_ONCE)
             archive.unanswered = 0
         self.total -= 1
         batch.in_flight -= 1
         if not batch.paced:
             self.unpaced -= 1
-        elif batch.ask_again is None:
+        elif batch.alone:
             self.of_rounds -= 1
         else:
             archive.in_flight -= 1
-            if archive.in_flight < ROUNDS_AT_ONCE or archive.unanswered < ROUNDS_AT_ONCE:
+            if archive.unanswered < HANGS_AFTER or archive.in_flight < ROUNDS_AT_ONCE:
                 self.of_rounds -= 1
 
     def begins_to_hang(self, archive: QueriedArchive) -> None:
-        """Count only some of the queries to an Archive from now on: it has left ROUNDS_AT_ONCE unanswered."""
+        """Count at most ROUNDS_AT_ONCE of the queries to an Archive from now on."""
         self.of_rounds -= max(0, archive.in_flight - ROUNDS_AT_ONCE)
 
 
@@ -287,16 +291,17 @@ class Queries:
     def _send(self, outgoing: Sequence[Query]) -> None:
         """Send these queries now, with the client; for those that renew a lease, request the changes instead.
 
-        Not sent is a query that comes too late (`QueryBatch.latest`); nor, while many are in flight, that of a round
-        which asks all Archives, if this Archive has left its last queries unanswered.
+        A query is not sent if it comes too late (`QueryBatch.latest`). While many queries are in flight, a round that
+        asks all Archives sends none to an Archive that hangs (see `InFlight`).
         """
         ask, received, now = self._client.ask, self._received, outgoing[0].batch.deadline.now()
         many = self._in_flight.total > MANY_IN_FLIGHT
         for each in outgoing:
             batch, archive = each.batch, each.to
             try:
-                hangs = many and batch.paced and batch.ask_again and archive.unanswered >= ROUNDS_AT_ONCE
-                if hangs or now > batch.latest:
+                if now > batch.latest:
+                    raise too_late()
+                if many and archive.unanswered >= HANGS_AFTER and batch.paced and not batch.alone:
                     raise too_many()
                 if each.renews:
                     self._changes.renew(each.archive, partial(self._renewed, each))
@@ -307,7 +312,7 @@ class Queries:
                     headers = each.span.headers
                 ask(each.archive.address, to, batch.deadline, done, headers)
                 archive.unanswered += 1
-                if archive.unanswered == ROUNDS_AT_ONCE:
+                if archive.unanswered == HANGS_AFTER:
                     self._in_flight.begins_to_hang(archive)
             except PeerError as error:
                 # Later, because no response to a query may be delivered before `send` has returned.

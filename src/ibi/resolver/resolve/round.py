@@ -325,6 +325,7 @@ class Round:
             # In the second half of its time an Archive is not asked any more: it could hardly answer in time.
             latest=deadline.begun + seconds / 2,
             deliver=self._put,
+            ask_again=self._ask_again,
             members=self._members,
             snapshot=terms.snapshot,
             use_cache=use_cache,
@@ -332,7 +333,7 @@ class Round:
             paced=paced,
             # An Archive that had less than half of its time is not blamed for silence (T37: overload).
             judged=left >= self._times.per_archive / 2,
-            ask_again=None if alone else self._ask_again,
+            alone=alone,
             headers=terms.headers,
             span=self.span,
         )

@@ -86,6 +86,7 @@ class ArchiveSettings(_Addressed):
     VARIABLES: ClassVar[str] = "IBI_ARCHIVE_"
     RULES: ClassVar[Mapping[str, Rule]] = ARCHIVE_RULES
     SHARED: ClassVar[bool] = True
+    SECRET: ClassVar[frozenset[str]] = frozenset({"key", "secret", "store"})
 
     address: str
     """Where it answers: "host[:port]" (archiveaddress)."""
@@ -173,7 +174,7 @@ class ArchiveSettings(_Addressed):
     retired: bool = False
     """Whether the Archive has left for good."""
     store: str = ""
-    """The database of PostgreSQL that its nodes share, "postgresql://user:password@host/name"; "": all is in DIR."""
+    """The PostgreSQL database that its nodes share, "postgresql://user:password@host/name", "" for none; a secret."""
 
     def __post_init__(self) -> None:
         _check(self.inclusion_request("1").query(), self.aliases)
@@ -200,6 +201,7 @@ class JoinedResolver(Settings):
 
     FILE: ClassVar[str] = "resolvers.toml"
     SHARED: ClassVar[bool] = True
+    SECRET: ClassVar[frozenset[str]] = frozenset({"key"})
 
     url: str
     """Its root URL."""
@@ -217,6 +219,7 @@ class Peer(Settings):
 
     FILE: ClassVar[str] = "peers.toml"
     SHARED: ClassVar[bool] = True
+    SECRET: ClassVar[frozenset[str]] = frozenset({"token"})
 
     address: str
     """Its root URL."""
@@ -232,6 +235,7 @@ class ResolverSettings(_Addressed):
     VARIABLES: ClassVar[str] = "IBI_RESOLVER_"
     RULES: ClassVar[Mapping[str, Rule]] = RESOLVER_RULES
     SHARED: ClassVar[bool] = True
+    SECRET: ClassVar[frozenset[str]] = frozenset({"mirror_key", "store", "upstream_token"})
 
     address: str
     """Where it answers: "host[:port]"."""
@@ -288,7 +292,7 @@ class ResolverSettings(_Addressed):
     mirror: str = ""
     """The root URL of a resolver whose list of Archives is taken over, with `mirror_key`."""
     mirror_key: str = ""
-    """The key with which that list is signed."""
+    """The key with which that list is signed; a secret."""
     registration: str = "closed"
     """"form" where Archives may apply at /-/register, "closed" where the administrator registers them."""
     smtp: str = ""
@@ -298,7 +302,7 @@ class ResolverSettings(_Addressed):
     mail_from: str = ""
     """The address that mail is sent from."""
     store: str = ""
-    """The database of PostgreSQL that its nodes share, "postgresql://user:password@host/name"; "": it is alone."""
+    """The PostgreSQL database that its nodes share, "postgresql://user:password@host/name", "" for none; a secret."""
 
     def __post_init__(self) -> None:
         _check("", (self.address, *self.aliases))

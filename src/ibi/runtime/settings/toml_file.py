@@ -49,6 +49,8 @@ class Settings:
     """The rules for values that are read, by the names of the settings."""
     SHARED: ClassVar[bool] = False
     """Whether all nodes of a program have them alike."""
+    SECRET: ClassVar[frozenset[str]] = frozenset()
+    """The settings that no page, answer or command shows."""
 
     @classmethod
     def read(cls, data: Path) -> Self:

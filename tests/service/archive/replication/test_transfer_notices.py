@@ -93,13 +93,7 @@ def test_the_first_click_after_a_hand_over_leads_to_the_new_holder(
             answer = resolver.get(f"/{target}", host=resolver.root.removeprefix("http://"))
             if not answer.location.startswith(taking.root):
                 wrong.append((target, answer))
-        # Seen twice in forty runs: one of the twenty was not led right at once. Why is not known yet. It is led right
-        # when the leases have ended at the latest.
-        assert len(wrong) <= 1, wrong
-        end = time.monotonic() + 70
-        while not all(led_to(resolver, taking, target) for target, _ in wrong):
-            assert time.monotonic() < end, wrong
-            time.sleep(0.2)
+        assert not wrong, wrong
 
 
 @pytest.mark.proves("ARC-08", "ARC-13")

@@ -19,15 +19,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from psycopg import Cursor
 from sqlalchemy import inspect
 
 from ibi.accounts.tokens import Scope, Tokens
 from ibi.archive.model.item import Holding, MetadataValue
 from ibi.archive.preservation.backup import Backup, restore
 from ibi.archive.preservation.backup_store import BackupStore
+from ibi.archive.preservation.check import check
 from ibi.archive.preservation.rebuild import rebuild
 from ibi.archive.store import schema, tables
 from ibi.archive.store.data_directory import DataDirectory
+from ibi.archive.store.postgresql import nodes
 from ibi.archive.store.postgresql.cursor import named
 from ibi.archive.store.postgresql.moving import move_store
 from ibi.archive.store.tables import batches
@@ -41,6 +44,7 @@ from support.archive.fixtures import let_clocks_differ
 from support.cli.archive_commands import make_archive as make_by_command
 from support.cli.archive_commands import serving
 from support.cli.in_process import ibi
+from support.engines import by_hand
 from support.engines.postgresql import PostgreSQL
 from support.ports import free_port
 
@@ -165,6 +169,24 @@ def test_a_database_has_one_archive_and_each_archive_its_own(postgresql: Postgre
         catalogue.close()
 
 
+def test_an_import_copies_the_rows_of_all_its_tables(
+    postgresql: PostgreSQL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = make_archive(tmp_path, "archive.example", {"store": postgresql.new_database()})
+    one_by_one, copied, copy = list[str](), list[str](), Cursor.copy
+    monkeypatch.setattr(
+        Cursor, "executemany", lambda _cursor, query, rows: one_by_one.append(f"{len(rows)}: {query}")
+    )
+    monkeypatch.setattr(
+        Cursor, "copy", lambda cursor, statement: copied.append(statement) or copy(cursor, statement)
+    )
+    names = [f"a.example/b/2010/01.01.{number // 60:02}.{number % 60:02}" for number in range(100)]
+    report = archive.load(*[{"rep": name, "url": "http://far.example/"} for name in names])
+    assert report.added == 100
+    assert not one_by_one
+    assert {statement.split()[1] for statement in copied} == {"item", "name", "changed", "event"}
+
+
 @pytest.mark.parametrize(
     ("statement", "law"),
     [
@@ -281,6 +303,13 @@ def test_a_text_that_postgresql_cannot_keep_is_refused_and_costs_nothing_else(th
 def test_what_makes_a_file_anew_says_that_there_is_none(there: NewArchive) -> None:
     with pytest.raises(SetupError, match="the catalogue is in a database"):
         rebuild(_directory(there))
+    by_hand.harm(there.data, "UPDATE item SET metadata = '{' WHERE number = 2")
+    (difference,) = check(_directory(there), this_machine())
+    assert str(difference.what) == "the catalogue is damaged: a row of it cannot be read (JSONDecodeError)"
+    assert str(difference.remedy) == (
+        "if the database runs: stop all nodes, put it back from a backup of it (pg_restore), and run: "
+        f"ibi mint recover --data {there.data} --moved"
+    )
 
 
 def test_the_doctor_looks_at_the_database_and_says_when_it_is_away(
@@ -326,6 +355,26 @@ def test_labels_go_on_after_a_restoration_and_after_each_move(postgresql: Postgr
         names.append(deposit(data))
     assert sorted(set(names)) == names
     done("archive", "check", "--data", data)
+
+
+def test_labels_of_commands_come_from_the_waiting_room_of_all_nodes(
+    postgresql: PostgreSQL, tmp_path: Path
+) -> None:
+    first, second, url = tmp_path / "first", tmp_path / "second", postgresql.new_database()
+    make_by_command(first, free_port(), "--store", url)
+    nodes.join(second, url)
+    labels = []
+    for data in (first, second, first):
+        done = ibi("mint", "--data", data, "--host", "a.example.org", "--granularity", "0.1")
+        assert done.returncode == 0, done.stderr
+        labels.append(done.stdout)
+    assert sorted(set(labels)) == labels
+    postgresql.execute("UPDATE waiting_room SET record = 'x'", url.rpartition("/")[2])
+    refused = ibi("mint", "--data", second, "--host", "a.example.org")
+    assert refused.returncode == 1
+    assert "labels wait until it is repaired: ibi mint recover --data DIR" in refused.stderr
+    assert ibi("mint", "recover", "--data", second).returncode == 0
+    assert not (second / "minting").exists()
 
 
 class _Client:

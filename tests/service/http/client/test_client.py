@@ -586,7 +586,7 @@ def test_a_caller_may_say_whom_the_request_passed(headers: list[tuple[str, str]]
     async def main() -> None:
         archive = peer()
         async with calling(archive) as client:
-            await client.get("a.example", TARGET, 3.0, headers, loop="first.example, ibi")
+            await client.get("a.example", TARGET, 3.0, headers, cdn_loop="first.example, ibi")
             await client.get("a.example", TARGET, 3.0)
         assert [each.headers["cdn-loop"] for each in archive.received] == ["first.example, ibi", LOOP_NAME]
 

@@ -15,6 +15,7 @@ from lmdb.verify import verify
 from ibi.resolver.cache import rows as memory_rows
 from ibi.resolver.cache import store
 from ibi.resolver.cache.answers import LONGEST_BODY, STALE_SECONDS, AnswerCache, LeaseTerms
+from ibi.resolver.cache.lease_table import NAME_SLOTS, name_slot
 from support.checks.full_disk import files_of_at_most
 from support.resolver.clock import BEGIN, Clock
 from support.resolver.shared_files import (
@@ -283,6 +284,22 @@ def test_an_answer_with_a_position_that_waits_to_be_written_is_forgotten_by_anot
         put(b"of afterwards")
         memory.flush()
         assert body(memory) == b"of afterwards"
+
+
+def test_an_answer_that_waits_has_the_version_of_its_name(memory: AnswerCache) -> None:
+    """`put` has `name_slot` inlined: it must find the same slot, of 65,536 with different versions."""
+    position = "7.00000000000000aa"
+    memory.move_to(A, position)
+    for slot in range(NAME_SLOTS):
+        memory.leases.name_versions[slot] = slot
+    slots = set()
+    for number in range(20):
+        name = f"item/{number}"
+        terms = LeaseTerms({"changes.asof": position}, memory.moment, 86_400.0, bool)
+        memory.put(A, f"{name} getUrl", name.encode(), 60.0, terms=terms)
+        assert body(memory, question=f"{name} getUrl") == name.encode()
+        slots.add(name_slot(memory_rows.name_digest(name)))
+    assert len(slots) > 1
 
 
 def test_processes_share_what_is_kept_and_what_is_forgotten(path: Path, memory: AnswerCache) -> None:

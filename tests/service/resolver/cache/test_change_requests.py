@@ -14,6 +14,7 @@ from ibi.protocol.messages import ChangeNotification
 from ibi.resolver.cache import change_requests
 from ibi.resolver.cache.change_requests import PAUSE
 from ibi.resolver.cache.lease import LEASE_SECONDS, Moment, lease_age
+from ibi.resolver.members.notices import MOST_PER_SECOND
 from support.network.leasing_archive import LeasingArchive
 from support.resolver.running_resolver import SERVICE, Running, resolver, until
 from support.scripted_archive import Behaviour
@@ -202,6 +203,23 @@ def test_a_notice_has_changes_requested_at_once(tmp_path: Path) -> None:
         assert answer.status == 200
         await until(lambda: running.knows.cache.position(leasing.service) == leasing.position)
         assert await clicks(running, ONE, 2) == ["http://leasing.example/by-two"] * 2
+
+    play(tmp_path, scene)
+
+
+def test_many_notices_in_a_second_are_one_request_and_each_reply_may_be_relied_on(tmp_path: Path) -> None:
+    async def scene(running: Running, leasing: LeasingArchive) -> None:
+        notice = ChangeNotification(parse_ibi(leasing.service), (parse_name(ONE),))
+        for number in range(MOST_PER_SECOND + 4):
+            await clicks(running, ONE, 2)
+            leasing.change(ONE, f"http://leasing.example/new{number}")
+            answer = await running.ask(f"/{SERVICE.main}?{notice.query()}")
+            assert answer.status == 200
+            assert await clicks(running, ONE) == [f"http://leasing.example/new{number}"]
+        before = counts(leasing)[1]
+        many = [running.ask(f"/{SERVICE.main}?{notice.query()}") for _ in range(200)]
+        assert {answer.status for answer in await asyncio.gather(*many)} == {200}
+        assert counts(leasing)[1] - before < len(many) / 4
 
     play(tmp_path, scene)
 

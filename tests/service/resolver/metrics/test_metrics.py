@@ -182,10 +182,10 @@ def test_everything_that_is_counted_is_told_by_its_kind(tmp_path: Path) -> None:
     assert numbers(metrics)['resolutions_total{outcome="other"}'] == 0
 
 
-def test_what_could_not_be_kept_is_added_up_over_all_processes_also_past_ones(tmp_path: Path) -> None:
+def test_what_stores_count_is_added_up_over_all_processes_also_past_ones(tmp_path: Path) -> None:
     for lost in (3, 4):
         metrics = Metrics(tmp_path)
-        metrics.follow_losses(lambda: lost, lambda: 0, lambda: 1)  # noqa: B023 - read in this turn only
+        metrics.follow_stores(lambda: lost, lambda: 0, lambda: 1, lambda: 2)  # noqa: B023 - read in this turn only
         metrics.text()
         metrics.close()
     seen = numbers(Metrics(tmp_path))
@@ -194,6 +194,7 @@ def test_what_could_not_be_kept_is_added_up_over_all_processes_also_past_ones(tm
         0,
         2,
     ]
+    assert seen["disputes_total"] == 4
 
 
 def test_durations_are_counted_in_buckets_that_stay_as_they_are(tmp_path: Path) -> None:

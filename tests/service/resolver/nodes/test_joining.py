@@ -125,3 +125,19 @@ def test_the_doctor_checks_the_store_and_the_evidence_in_it(
     main(["doctor", "--data", str(data)])
     assert "line 1 is not as it was written" in capsys.readouterr().out
     close_store(data)
+
+
+def test_a_node_has_no_waiting_room_that_could_be_recovered(
+    postgresql: PostgreSQL, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second, url = tmp_path / "first", tmp_path / "second", postgresql.new_database()
+    assert init(first, "--store", url, "--address", "resolver.example.org") == 0
+    assert init(second, "--store", url) == 0
+    capsys.readouterr()
+    assert main(["mint", "recover", "--data", str(second)]) == 1
+    assert "there is nothing to recover" in capsys.readouterr().err
+    assert not (second / "minting").exists()
+    assert main(["mint", "recover", "--data", str(first)]) == 0
+    assert "repaired" in capsys.readouterr().out
+    for data in (first, second):
+        close_store(data)

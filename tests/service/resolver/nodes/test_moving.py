@@ -19,7 +19,7 @@ from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.model.archive import Move
 from ibi.runtime.settings import ResolverSettings
 from ibi.runtime.settings.institution import Institution
-from ibi.runtime.shared.store import close_store, store_of
+from ibi.runtime.shared.store import SharedStore, close_store, store_of
 from ibi.runtime.signing import public_key, signer
 from support.engines.postgresql import PostgreSQL
 
@@ -86,6 +86,42 @@ def test_a_resolver_is_moved_into_a_store_and_back_with_all_it_has(
     move_to_files(made)
     assert store_of(made) is None
     assert state(made) == later
+
+
+def test_a_store_is_moved_while_no_node_serves_and_is_no_resolver_then(
+    made: Path, postgresql: PostgreSQL, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, url, other = state(made), postgresql.new_database(), made.with_name("other")
+    move_to_store(made, url)
+    assert main(["resolver", "init", "--data", str(other), "--store", url]) == 0
+    for name in ("registry.sqlite", "evidence.jsonl", "evidence.head", "institution.toml"):
+        (made / name).rename(made / f"{name}.before")
+    with closing(SharedStore(url)) as serving:
+        serving.watch(20.0)
+        with pytest.raises(SetupError, match="a node serves from this store"):
+            move_to_files(made)
+        assert not (made / "registry.sqlite").exists()
+        assert ResolverSettings.read(other).address == "resolver.example"
+    move_to_files(made)
+    assert state(made) == before
+    capsys.readouterr()
+    assert main(["resolver", "serve", "--data", str(other), "--bind", "127.0.0.1:0"]) == 1
+    assert "holds nothing of ours" in capsys.readouterr().err
+    close_store(other)
+    (made / "institution.toml").unlink()
+    without = state(made)
+    move_to_store(made, url)
+    assert state(made) == without != before
+
+
+def test_a_store_that_the_environment_names_is_not_left(
+    made: Path, postgresql: PostgreSQL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgresql.new_database()
+    move_to_store(made, url)
+    monkeypatch.setenv("IBI_RESOLVER_STORE", url)
+    with pytest.raises(SetupError, match="store is decided by IBI_RESOLVER_STORE in the environment"):
+        move_to_files(made)
 
 
 def test_a_store_that_holds_another_resolver_is_left_as_it_is(made: Path, postgresql: PostgreSQL) -> None:

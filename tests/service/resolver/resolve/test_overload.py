@@ -24,7 +24,7 @@ from ibi.resolver.cache.rows import Snapshot
 from ibi.resolver.metrics.metrics import Metrics
 from ibi.resolver.model.archive import Archive, Members
 from ibi.resolver.resolve import queries
-from ibi.resolver.resolve.breaker import FAILURES, CircuitBreakers
+from ibi.resolver.resolve.breaker import FAILURES, HOUR, OPEN_SECONDS, CircuitBreakers
 from ibi.resolver.resolve.policy import Plan, Policy
 from ibi.resolver.resolve.queries import InFlight, Queries
 from ibi.resolver.resolve.resolver import Resolver
@@ -95,6 +95,39 @@ def test_silence_in_less_than_half_the_time_is_not_held_against_an_archive() -> 
                 circuit = health.circuits.get(service)
                 assert circuit is not None
                 assert circuit.failures == 1
+
+    run_with_false_clock(main())
+
+
+def test_a_query_that_waited_for_a_probe_too_long_is_not_sent() -> None:
+    async def main() -> None:
+        one = archive("a", Behaviour(after=2.0))
+        async with among(one) as (client, archives):
+            breakers, now = CircuitBreakers(), asyncio.get_running_loop().time()
+            for _ in range(FAILURES):
+                breakers.failed(archives[0].service, now, PeerUnreachable("no connection"))
+            async with questions(client, breakers) as asking:
+                await asyncio.sleep(OPEN_SECONDS + 1)
+                async with aclosing(round_of_all(asking, archives, 1, left=5.0).responses()) as responses:
+                    errors = [str(each.error) async for each in responses]
+        assert errors == ["not enough time was left to ask it"]
+        assert len(one.received) == 1  # the probe
+
+    run_with_false_clock(main())
+
+
+def test_answers_are_counted_in_the_hours_in_which_count_would_count_them() -> None:
+    """`Queries` has `CircuitBreakers.count` inlined, for an hour that has a count already."""
+
+    async def main() -> None:
+        async with among(archive("a", Behaviour())) as (client, archives):
+            service, breakers, plain = archives[0].service, CircuitBreakers(), CircuitBreakers()
+            async with questions(client, breakers) as asking:
+                for number, pause in enumerate((0, 1, HOUR, 1, 24 * HOUR, 1, 25 * HOUR)):
+                    await asyncio.sleep(pause)
+                    await finish(round_of_all(asking, archives, number, left=5.0))
+                    plain.count(service, breakers.heard_at[service], answered=True)
+                    assert breakers.hours == plain.hours
 
     run_with_false_clock(main())
 

@@ -246,6 +246,7 @@ def test_two_originals_behind_a_copy_that_was_faster_are_written_down(tmp_path: 
         [found] = entries(running)
         assert found.facts["kind"] == "suspect-originals"
         assert sorted(str(found.facts["archives"]).split()) == [service("a"), service("b")]
+        assert running.knows.disputes == 1
 
     play(tmp_path, cast, scene)
 

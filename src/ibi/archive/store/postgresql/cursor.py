@@ -46,7 +46,12 @@ _FORMS: Final = {
     "PRAGMA integrity_check(20)": "SELECT 'ok'",
     "PRAGMA foreign_key_check": "SELECT '', 0, '' WHERE false",
 }
-"""What only SQLite understands, and what is said to PostgreSQL in its place."""
+"""What only SQLite understands, and what is said to PostgreSQL in its place.
+
+Each is replaced wherever it stands, so a new statement that has one of them must mean what stands here: `CROSS JOIN`
+orders a join with a condition ("JOIN … ON"), and `julianday('now')` is a number that grows with time, not a date (days
+in SQLite, seconds here). A colon before a word is a parameter, even in a text between quotes.
+"""
 
 _INSERT: Final = re.compile(r"INSERT INTO (\w+) \(([a-z_0-9, ]+)\) VALUES \(\?(?:, \?)*\)")
 _COPIED: Final = 20  # rows from which on they are copied: fewer are inserted as fast

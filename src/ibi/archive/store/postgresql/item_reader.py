@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from psycopg import AsyncConnection
 
 from ibi.archive.store.tables import rows
-from ibi.archive.store.tables.catalogue import TooLarge
-from ibi.archive.store.tables.rows import ITEM
+from ibi.archive.store.tables.catalogue import POSITION, TooLarge
+from ibi.archive.store.tables.rows import FILE, ITEM
 from ibi.runtime.database.postgresql import connection_options
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ PAUSE: Final = 1.0
 _READ: Final = (
     "SELECT last.number, last.word, last.rules, wanted.name,"  # noqa: S608 - made of our own column names
     " CASE WHEN item.file_count BETWEEN 1 AND {most} THEN (SELECT"
-    " json_agg(json_build_array(name, size, sha256, media_type, staged) ORDER BY name)"
+    f" json_agg(json_build_array({FILE}) ORDER BY name)"
     f" FROM file WHERE file.item = item.number) END, {ITEM}"
-    " FROM (SELECT number, word, rules FROM changed ORDER BY number DESC LIMIT 1) AS last"
+    f" FROM ({POSITION}) AS last"
     " CROSS JOIN unnest(%s::text[]) AS wanted (name)"
     " LEFT JOIN name ON name.name = wanted.name LEFT JOIN item ON item.number = name.item"
 )

@@ -48,7 +48,7 @@ _ADD_ITEM = f"INSERT INTO item (number, {', '.join(ITEM_COLUMNS)}) VALUES (:numb
 _ADD_NAME = "INSERT INTO name (name, item, main) VALUES (:name, :item, :main)"
 _ADD_EVENT = (
     "INSERT INTO event (item, number, moment, who, what, detail, feed)"
-    " VALUES (:item, 1, :moment, :who, :what, :detail, :feed)"
+    " VALUES (:item, :number, :moment, :who, :what, :detail, :feed)"
 )
 
 
@@ -126,7 +126,7 @@ def add_all(run: SqlRunner, items: Sequence[tuple[Holding, Sequence[str]]], even
     run.many(
         _ADD_EVENT,
         [
-            (number, event.moment, event.who, event.what, detail, at)
+            (number, 1, event.moment, event.who, event.what, detail, at)
             for number, at in zip(numbers, feed, strict=True)
         ],
     )

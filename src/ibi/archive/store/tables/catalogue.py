@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ibi.archive.store import schema
 from ibi.archive.store.tables import rows
-from ibi.archive.store.tables.rows import ITEM, ITEM_COLUMNS, LISTED_FILE
+from ibi.archive.store.tables.rows import FILE, ITEM, ITEM_COLUMNS, LISTED_FILE
 from ibi.errors import AlreadyHeld, NotHeld, SetupError
 from ibi.runtime.database import check_version, is_postgresql, transaction, unusable
 
@@ -41,7 +41,7 @@ _PAGE_OF_NAMES = (
     f"SELECT name.name, {ITEM} FROM name JOIN item ON item.number = name.item"  # noqa: S608 - made of our own column names
     " WHERE name.main AND name.name > :after ORDER BY name.name LIMIT :most"
 )
-_FILES = "SELECT name, size, sha256, media_type, staged FROM file WHERE item = :item ORDER BY name"
+_FILES = f"SELECT {FILE} FROM file WHERE item = :item ORDER BY name"  # noqa: S608 - made of our own column names
 # Rows are never deleted, numbers never skipped: the last number is the count. count(*) would read the table.
 _COUNT = (
     "SELECT (SELECT coalesce(max(number), 0) FROM item) - (SELECT count(*) FROM item WHERE state = 'Deleted')"
@@ -63,7 +63,8 @@ _STAGED = (
 _STAGED_NAMES = "SELECT staged FROM file WHERE staged IS NOT NULL"
 _PLACED = "UPDATE file SET staged = NULL WHERE item = :item AND name = :name AND staged = :staged"
 # Here and not in `change_log`, because an answer reads both with its items.
-_POSITION = "SELECT number, word, rules FROM changed ORDER BY number DESC LIMIT 1"
+POSITION = "SELECT number, word, rules FROM changed ORDER BY number DESC LIMIT 1"
+"""Selects the last change, which is the position of an answer, and the rules that it is made by."""
 _ACKNOWLEDGMENTS = "SELECT thanks FROM item WHERE number = :number"
 
 
@@ -425,7 +426,7 @@ class Snapshot(SqlRunner):
     def __enter__(self) -> Self:
         self._cursor = cursor = self._catalogue.begin()
         try:
-            number, word, self.rules = cursor.execute(_POSITION).fetchone() or (0, "", 0)
+            number, word, self.rules = cursor.execute(POSITION).fetchone() or (0, "", 0)
         except BaseException as error:
             self._catalogue.end(cursor, error)
             raise

@@ -36,6 +36,9 @@ ITEM_COLUMNS: Final = tuple(
 ITEM: Final = "item.number, " + ", ".join(f"item.{column}" for column in ITEM_COLUMNS)
 """The columns that a statement selects for `read_item_row`."""
 
+FILE: Final = "name, size, sha256, media_type, staged"
+"""The columns of a file that a statement selects for `read_item_row`."""
+
 LISTED_FILE: Final = (
     "file.item, item.rep, item.ibip, file.name, file.size, file.sha256, file.media_type, file.staged"
 )
