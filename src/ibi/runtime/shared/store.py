@@ -214,7 +214,7 @@ class SharedStore:
             for channel in (_CHANGES, _NOTICES):
                 connection.execute(f"LISTEN {channel}")
             # Read after each connect: what was sent while this connection was closed is lost.
-            self._read(connection)
+            self.look(connection)
             self._first.set()
             read_at = time.monotonic()
             while not self._ends.is_set():
@@ -224,29 +224,39 @@ class SharedStore:
                     if each.channel == _NOTICES:
                         self._call(self._hears, each.payload)
                 if is_changed or time.monotonic() - read_at >= POLL_SECONDS:
-                    self._read(connection)
+                    self.look(connection)
                     read_at = time.monotonic()
         finally:
             connection.close()
 
-    def _read(self, connection: Any) -> None:
-        """Read the counters, and have each changed part read again."""
+    def look(self, connection: Any) -> None:
+        """Read the counters by a connection of the driver, and have each changed part read again.
+
+        The watching thread calls it.
+        """
+        # Before the others: what this process changes meanwhile is read at the next look.
+        known = self._counts.copy()
         counts: dict[str, int] = dict(connection.execute(_COUNTS).fetchall())
         self._read_at = time.monotonic()
         anew, self._anew = self._anew, set()
         followers = dict(self._followers)
         for part, read in followers.items():
-            number, known = counts.get(part, 0), self._counts.get(part, 0)
-            if part not in anew and known == number:
+            number = counts.get(part, 0)
+            if part not in anew and known.get(part, 0) == number:
                 continue
             # Noted only after it was read: if that fails, it is tried again with the next look.
-            if not self._call(read):
+            if self._call(read):
+                self._note(part, known.get(part, 0), number)
+            else:
                 self._anew.add(part)
-                continue
-            with self._noting:
-                if self._counts.get(part, 0) == known:  # else this process has changed it meanwhile
-                    self._counts[part] = number
-        self._counts |= {part: number for part, number in counts.items() if part not in followers}
+        for part in counts.keys() - followers.keys():
+            self._note(part, known.get(part, 0), counts[part])
+
+    def _note(self, part: str, known: int, number: int) -> None:
+        """Note the number of a part, unless it is no longer the one that was known."""
+        with self._noting:
+            if self._counts.get(part, 0) == known:
+                self._counts[part] = number
 
     @staticmethod
     def _call(function: Callable[..., None], *values: str) -> bool:
