@@ -174,11 +174,14 @@ def test_an_import_copies_the_rows_of_all_its_tables(
 ) -> None:
     archive = make_archive(tmp_path, "archive.example", {"store": postgresql.new_database()})
     one_by_one, copied, copy = list[str](), list[str](), Cursor.copy
+
+    def noted(cursor: Cursor[Any], statement: str) -> Any:
+        copied.append(statement)
+        return copy(cursor, statement)
+
+    monkeypatch.setattr(Cursor, "copy", noted)
     monkeypatch.setattr(
         Cursor, "executemany", lambda _cursor, query, rows: one_by_one.append(f"{len(rows)}: {query}")
-    )
-    monkeypatch.setattr(
-        Cursor, "copy", lambda cursor, statement: copied.append(statement) or copy(cursor, statement)
     )
     names = [f"a.example/b/2010/01.01.{number // 60:02}.{number % 60:02}" for number in range(100)]
     report = archive.load(*[{"rep": name, "url": "http://far.example/"} for name in names])
