@@ -1,8 +1,8 @@
 """Moves a resolver from the files of its data directory into a store that nodes share, or back.
 
 What is left behind stays as it is; but a store is no resolver any more once it is in files, so that its other nodes do
-not start. Nothing may run meanwhile: a store is moved while no node serves from it, and if the evidence has grown once
-all is copied, nothing is switched. What was broken off is done again from the beginning by the same command.
+not start. Nothing may run meanwhile: what is being served is not moved, and if the evidence has grown once all is
+copied, nothing is switched. What was broken off is done again from the beginning by the same command.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 from ibi.app.resolver_joining import join, resolver_store
 from ibi.app.resolver_stores import REGISTRY
 from ibi.errors import SetupError
+from ibi.http.metrics.numbers import FOLDER as METRICS
+from ibi.http.metrics.shared_counters import is_counted
 from ibi.resolver.evidence.files import EvidenceFiles
 from ibi.resolver.evidence.log import EVIDENCE_FILE
 from ibi.resolver.evidence.table import EvidenceTable
@@ -42,6 +44,7 @@ def move_to_store(data: Path, url: str) -> None:
     if store_url(data):
         raise SetupError("{path} names a store already", path=data / _SETTINGS)
     settings, log = ResolverSettings.read(data), EvidenceFiles(data / EVIDENCE_FILE)
+    _check_stopped(data)
     with resolver_store(url) as documents:
         store = documents.store
         table = EvidenceTable(data / EVIDENCE_FILE, store)
@@ -57,6 +60,7 @@ def move_to_store(data: Path, url: str) -> None:
                         document.write(_read(data / name))
                     else:  # from before an earlier move into files
                         document.remove()
+    _check_stopped(data)  # it may have been started meanwhile
     with setup_errors("{path} cannot be written: {reason}", path=data / _BEFORE):
         replace_file(data / _BEFORE, _read(data / _SETTINGS).encode())
     join(data, url)
@@ -111,6 +115,13 @@ def _copy_to_files(data: Path, store: SharedStore, table: EvidenceTable, log: Ev
         with setup_errors("{path} cannot be written: {reason}", under=log.path):
             log.fill(table.lines())
         _check_same(log, table)
+
+
+def _check_stopped(data: Path) -> None:
+    """Refuse files that are being served: what is registered there while it is moved would be lost."""
+    with setup_errors("{path} cannot be read: {reason}", under=data / METRICS):
+        if is_counted(data / METRICS):
+            raise SetupError("the resolver is being served: stop it, and run this once more")
 
 
 def _is_moved(

@@ -189,9 +189,14 @@ class Handlers:
         too_long = len(persistent) > URL_LENGTH_SURE_TO_FIT and not fit_into_message(persistent)
         if not (wait or too_long) and self._under_way < MOST_RESOLUTIONS:
             return None
-        kind = AlertKind.TOO_LONG if too_long else AlertKind.TOO_MANY if wait else AlertKind.BUSY
-        self._count_refusal(kind)
-        return Alert(kind, url=persistent, wait=ceil(wait) or None if kind is AlertKind.TOO_MANY else None)
+        if too_long:
+            alert = Alert(AlertKind.TOO_LONG, url=persistent)
+        elif wait:
+            alert = Alert(AlertKind.TOO_MANY, url=persistent, wait=ceil(wait))
+        else:
+            alert = Alert(AlertKind.BUSY, url=persistent)
+        self._count_refusal(alert.kind)
+        return alert
 
     def _bad_url(self, request: Request, error: ParseError) -> Response:
         self._count_refusal(AlertKind.BAD_URL)

@@ -9,8 +9,9 @@ PostgreSQL frees the lock at once when its holder is killed, and IDLE_SECONDS af
 or cut off. So another node takes over within IDLE_SECONDS and TRY_EVERY.
 
 A holder that wakes up late writes nothing: each write transaction of its work first locks the row of the duty for
-sharing, and compares the term with its own (`database.FENCE`). The next holder raises the term before it begins, and
-waits meanwhile for transactions that are under way. So each step is written before the next term, or not at all.
+sharing, and compares the term with its own (`database.FENCE`). The next holder writes its term before it begins; to do
+so, it waits for the transactions that have locked the row. So each step of an earlier holder is written before that, or
+not at all.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import re
 from datetime import UTC, date, datetime
 from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from babel import Locale, UnknownLocaleError
 from babel.dates import format_date, format_datetime, format_skeleton
@@ -141,13 +141,17 @@ def web_link(url: str) -> str:
 
 
 def _step_name(kind: StepKind, parameter: str | None, language: str) -> str:
-    if kind is StepKind.LAST_EDITION:
-        return say("last edition", language)
-    if kind is StepKind.TRANSLATION:
-        name = say("translation", language)
-        return f"{name}: {language_name(parameter, language)}" if parameter else name
-    name = say("metadata", language)
-    return f"{name} ({parameter})" if parameter else name
+    match kind:
+        case StepKind.LAST_EDITION:
+            return say("last edition", language)
+        case StepKind.TRANSLATION:
+            name = say("translation", language)
+            return f"{name}: {language_name(parameter, language)}" if parameter else name
+        case StepKind.METADATA:
+            name = say("metadata", language)
+            return f"{name} ({parameter})" if parameter else name
+        case _:
+            assert_never(kind)  # mypy reports a kind that has no case here
 
 
 def _locale(language: str) -> Locale:

@@ -133,6 +133,19 @@ class SharedCounters:
         return list(memoryview(content)[len(self._fingerprint) :].cast("d")), lives
 
 
+def is_counted(folder: Path) -> bool:
+    """Whether a process counts in a folder now, so that its data directory is being served. Raises OSError."""
+    for path in folder.iterdir() if folder.exists() else ():
+        with suppress(FileNotFoundError):
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                if path.name.isdecimal() and not _is_free(handle):
+                    return True
+            finally:
+                os.close(handle)
+    return False
+
+
 def _is_free(handle: int) -> bool:
     """Whether no process has locked a file."""
     try:

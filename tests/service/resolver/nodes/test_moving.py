@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +23,7 @@ from ibi.runtime.settings import ResolverSettings
 from ibi.runtime.settings.institution import Institution
 from ibi.runtime.shared.store import SharedStore, close_store, store_of
 from ibi.runtime.signing import public_key, signer
+from proofs.common.environment import environment
 from support.engines.postgresql import PostgreSQL
 
 SERVICE = parse_ibi("sid.inpe.br/mtc-m21/2012/06.05.15.34.39")
@@ -112,6 +115,23 @@ def test_a_store_is_moved_while_no_node_serves_and_is_no_resolver_then(
     without = state(made)
     move_to_store(made, url)
     assert state(made) == without != before
+
+
+def test_files_that_are_being_served_are_not_moved(made: Path, postgresql: PostgreSQL) -> None:
+    words = [sys.executable, "-m", "ibi", "resolver", "serve", "--data", str(made), "--bind", "127.0.0.1:0"]
+    url = postgresql.new_database()
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment()) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith("ready")
+            with pytest.raises(SetupError, match="the resolver is being served: stop it"):
+                move_to_store(made, url)
+        finally:
+            process.terminate()
+    assert store_of(made) is None
+    before = state(made)
+    move_to_store(made, url)
+    assert state(made) == before
 
 
 def test_a_store_that_the_environment_names_is_not_left(
