@@ -57,6 +57,12 @@ def test_what_one_node_is_doing_another_does_not_begin(nodes: tuple[Path, Path])
     assert reply_of(there, "k", b"again") == b"done"
 
 
+def test_a_request_can_be_repeated_as_soon_as_it_has_its_reply(nodes: tuple[Path, Path]) -> None:
+    here, there = nodes
+    for number in range(100):
+        assert reply_of(here, f"k{number}", b"first") == reply_of(there, f"k{number}", b"second") == b"first"
+
+
 def test_what_failed_is_done_again_at_any_node(nodes: tuple[Path, Path]) -> None:
     here, there = nodes
     with suppress(ZeroDivisionError), Replies(here, time.time).reply_to("ada", "k", "r"):

@@ -7,13 +7,13 @@ from support.archive.fixtures import (
     databases_are_dropped,
     files_place,
     full,
-    in_stores,
     joined,
     new_archive,
     own,
     stored_in,
     stores_are_closed,
 )
+from support.engines.wanted_store import in_stores
 
 __all__ = [
     "archive",

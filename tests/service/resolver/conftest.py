@@ -1,6 +1,14 @@
-"""The fixtures of a resolver's cache, which stand in tests/support."""
+"""The fixtures of a resolver's cache, which stand in tests/support; and in which store new resolvers are."""
 
-from support.engines.shared_store import data
+import pytest
+
+from support.engines.shared_store import data, stored_in, stores_are_dropped
+from support.engines.wanted_store import in_stores
 from support.resolver.fixtures import clock, memory, path
 
-__all__ = ["clock", "data", "memory", "path"]
+__all__ = ["clock", "data", "memory", "path", "stored_in", "stores_are_dropped"]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test with the store that it is for."""
+    in_stores(metafunc)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
-import sqlite3
-from contextlib import closing
 from itertools import pairwise
 from typing import TYPE_CHECKING, NoReturn
 
@@ -18,6 +16,7 @@ from ibi.resolver.resolve.breaker import FAILURES
 from ibi.resolver.resolve.resolver import Resolver
 from ibi.resolver.service import ResolverService
 from ibi.runtime.settings import ResolverSettings
+from support.engines.shared_store import run_in_registry
 from support.resolver.one_item import (
     DELETED,
     IBI,
@@ -646,8 +645,7 @@ def test_about_tells_who_it_is(tmp_path: Path) -> None:
 
 def test_it_is_not_ready_when_the_registry_is_gone(tmp_path: Path) -> None:
     async def scene(running: Running) -> None:
-        with closing(sqlite3.connect(tmp_path / "registry.sqlite")) as connection, connection:
-            connection.execute("DROP TABLE archives")
+        run_in_registry(tmp_path, "DROP TABLE archives")
         assert (await running.ask("/-/readyz")).status == 503
         assert (await running.ask("/-/healthz")).status == 200
 

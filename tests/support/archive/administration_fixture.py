@@ -19,6 +19,7 @@ from argon2 import PasswordHasher
 from ibi.accounts.people import Role
 from ibi.app.archive import archive_directory, archive_service
 from support.archive.archive_fixture import Answer, Clock, NewArchive, fill, listener, serving, settings_for
+from support.engines.by_hand import put_document
 
 PASSWORD = "four words and a horse"
 BOUNDARY = "----WebKitFormBoundaryabc"
@@ -146,7 +147,7 @@ def add_people(data: Path) -> None:
     """Give an Archive the accounts; their hashes cost less than those of the program, which are slow on purpose."""
     made = "2026-11-22T10:00:00Z"
     rows = [{"name": n, "role": r, "hash": _CHEAP.hash(PASSWORD), "made": made} for n, r in PEOPLE.items()]
-    (data / "accounts.json").write_text(json.dumps({"version": 1, "accounts": rows}))
+    put_document(data, "accounts.json", json.dumps({"version": 1, "accounts": rows}))
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from support.archive import archive_fixture
 from support.archive.archive_fixture import NewArchive, Served, fill, listener, make_archive, serving
 from support.engines.postgresql import PostgreSQL
 from support.engines.seaweedfs import BUCKET, SeaweedFS
+from support.engines.wanted_store import wanted_store
 
 IN_A_FOLDER = pytest.mark.parametrize("files_place", ["folder"], indirect=True)
 """Marks a test of a module with `files_place` that is about the folder alone."""
@@ -41,24 +41,6 @@ def files_place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 def let_clocks_differ(patch: pytest.MonkeyPatch) -> None:
     """Let the false clocks of tests differ from that of a real database by years; else no label would be given."""
     patch.setattr("ibi.minting.state_row.MOST_SKEW", 1 << 60)
-
-
-def wanted_store() -> str:
-    """The store that IBI_TEST_STORE names, "" if tests are to choose."""
-    return os.environ.get("IBI_TEST_STORE", "")
-
-
-def in_stores(metafunc: pytest.Metafunc, *, both: bool) -> None:
-    """Run a test with the store of its mark `one_store`, with the one that is wanted, or with `both`."""
-    if "stored_in" not in metafunc.fixturenames:
-        return
-    alone = metafunc.definition.get_closest_marker("one_store")
-    usual = wanted_store() or "sqlite"
-    stores = [alone.args[0]] if alone else [usual]
-    if both and not alone and not wanted_store():
-        stores = ["sqlite", "postgresql"]
-    if stores != [usual]:
-        metafunc.parametrize("stored_in", stores, indirect=True, scope="module")
 
 
 def _make_tables(url: str) -> None:

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from ibi.archive.store.data_directory import catalogue_store
 from ibi.runtime.database import open_engine, transaction
+from ibi.runtime.shared.documents import documents_of
 
 _TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
 _TRIGGERS = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
@@ -48,6 +49,16 @@ def harm(data: Path, *statements: str) -> None:
     with holding_up(data) as connection:
         for statement in ("SET LOCAL session_replication_role = replica", *statements):
             connection.exec_driver_sql(statement)
+
+
+def put_document(data: Path, name: str, text: str) -> None:
+    """Write a file of a data directory, or the document of its store that stands for it."""
+    documents = documents_of(data)
+    if documents is None:
+        (data / name).write_text(text)
+        return
+    with documents.changing(name) as document:
+        document.write(text)
 
 
 def everything(data: Path) -> bytes:

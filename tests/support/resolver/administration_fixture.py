@@ -15,7 +15,9 @@ from ibi.app.resolver import open_registry, resolver_service
 from ibi.identifier.forms import IBIForms
 from ibi.resolver.registry.registry import Registry
 from ibi.runtime.settings import ResolverSettings
+from ibi.runtime.shared.store import store_of
 from support.archive.administration_fixture import PASSWORD, Librarian
+from support.engines.shared_store import in_wanted_store, run_in_registry
 from support.ports import free_port
 from support.programs import Program
 from support.served import served
@@ -48,6 +50,7 @@ def administered_resolver(folder: Path) -> Iterator[AdministeredResolver]:
     port = free_port()
     data = folder / "resolver"
     data.mkdir()
+    in_wanted_store(data)
     ResolverSettings(address=f"127.0.0.1:{port}", service=SERVICE, mirror_key="SECRETKEY").write(data)
     registry = open_registry(data, new=True)
     Accounts(data).add("root", Role.ADMINISTRATOR, PASSWORD, MADE)
@@ -58,7 +61,12 @@ def administered_resolver(folder: Path) -> Iterator[AdministeredResolver]:
 
 @contextmanager
 def unwritable(data: Path) -> Iterator[None]:
-    """A disk on which nothing can be added to the evidence."""
+    """A disk, or a store, in which nothing can be added to the evidence."""
+    if store_of(data) is not None:
+        run_in_registry(data, "ALTER TABLE evidence_head RENAME TO aside")
+        yield
+        run_in_registry(data, "ALTER TABLE aside RENAME TO evidence_head")
+        return
     head, moved = data / "evidence.head", data / "aside"
     if head.exists():
         head.rename(moved)

@@ -21,7 +21,7 @@ from ibi.resolver.members.mail import MailSender
 from ibi.resolver.members.wrong_keys import WrongKeys
 from ibi.resolver.registry.registry import Registry
 from ibi.runtime.shared.store import store_of
-from support.engines.shared_store import opened_registry
+from support.engines.shared_store import in_wanted_store, opened_registry
 from support.resolver.clock import Clock
 from support.resolver.running_resolver import LOOPBACK
 from support.scripted_archive import Behaviour, ScriptedArchive, ScriptedArchives
@@ -118,7 +118,7 @@ async def member(
     own: Sequence[str] = ("urlib.net",),
     guarded: bool = True,
 ) -> AsyncIterator[Member]:
-    clock, evidence, store = Clock(1_400_000_000.0), RecordedEvidence(), store_of(data)
+    clock, evidence, store = Clock(1_400_000_000.0), RecordedEvidence(), store_of(in_wanted_store(data))
     registry = opened_registry(data, clock)
     if registered:
         registry.register(parse_ibi(ARCHIVE), KEY)

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ibi.http.client import AddressPolicy, Client
-from ibi.http.limits.window import FailureWindows
+from ibi.http.limits.window import Failures, FailureWindows
 from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
 from ibi.resolver.cache.answers import AnswerCache
 from ibi.resolver.cache.filters import LIMITS, HoldingsFilters
@@ -15,10 +15,12 @@ from ibi.resolver.cache.redirects import RedirectCache
 from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.members.mail import MailSender
 from ibi.resolver.members.status import Readiness
+from ibi.resolver.members.wrong_keys import WrongKeys
 from ibi.resolver.metrics.metrics import Metrics
 from ibi.resolver.resolve.learning import Knowledge
 from ibi.resolver.resolve.round import Times
 from ibi.resolver.service import Outgoing, Stores
+from ibi.runtime.shared.store import store_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +43,8 @@ def stores(registry: Registry, folder: Path, names: Names, now: Callable[[], flo
         evidence,
         now,
     )
-    throttle = FailureWindows(folder / "attempts", now)
+    store = store_of(folder)
+    throttle: Failures = WrongKeys(store, now) if store else FailureWindows(folder / "attempts", now)
     filters = HoldingsFilters(
         folder / "filters", registry.archives, lambda: Client(AddressPolicy(), names, LIMITS), now
     )

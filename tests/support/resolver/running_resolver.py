@@ -1,4 +1,4 @@
-"""A whole resolver on a real socket with a real SQLite file, and a client that says exactly what it is told to."""
+"""A whole resolver on a real socket with a real store, and a client that says exactly what it is told to."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol.messages import InclusionRequest
 from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
 from ibi.resolver.pages.registration import LARGEST_BODY
-from ibi.resolver.registry.registry import MIGRATIONS, Registry
 from ibi.resolver.service import ResolverService
-from ibi.runtime.database import migrate, open_engine
 from ibi.runtime.settings import ResolverSettings
 from support.checks.description import PATH, description
+from support.engines.shared_store import in_wanted_store, opened_registry
 from support.resolver.parts import outgoing, stores
 from support.scripted_archive import ScriptedArchive, ScriptedArchives
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from pathlib import Path
 
+    from ibi.resolver.registry.registry import Registry
     from ibi.resolver.resolve.learning import Knowledge
     from ibi.resolver.service import Stores
 
@@ -131,9 +131,7 @@ async def resolver(
     **settings: Any,
 ) -> AsyncIterator[Running]:
     """Run one, with these Archives registered (and included) under KEY."""
-    engine = open_engine(data / "registry.sqlite")
-    migrate(engine, MIGRATIONS)
-    registry = Registry(engine, lambda: 1_400_000_000.0)
+    registry = opened_registry(in_wanted_store(data), lambda: 1_400_000_000.0)
     for archive in archives:
         enter(registry, archive, included=included)
     async with ScriptedArchives(tuple(archives), absent) as neighbourhood:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -33,6 +34,7 @@ from ibi.archive.preservation.backup_store import (
     disk_errors,
 )
 from ibi.archive.store import sidecars
+from ibi.archive.store.data_directory import minting_row
 from ibi.archive.store.files import FolderFiles
 from ibi.archive.store.postgresql.nodes import texts_of
 from ibi.archive.store.tables import change_log, fixity, history, listings
@@ -40,6 +42,7 @@ from ibi.archive.store.tables import sidecars as sidecar_table
 from ibi.archive.store.tables.consistency import settle_copy
 from ibi.archive.store.tables.fixity import AuditPosition, FileFault
 from ibi.errors import IbiError, SetupError
+from ibi.minting.state import FOLDER
 from ibi.runtime.durable_files import flush_folder, replace_file
 from ibi.runtime.settings import ArchiveSettings
 from ibi.runtime.shared.store import store_url
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.rows import ListedFile
     from ibi.identifier.forms import IBIForms
+    from ibi.minting.state_row import StateRow
 
 
 _PAGE: Final = 500
@@ -193,6 +197,19 @@ class Backup:
                 # Each document as the file that it stands for: a backup is that of an Archive without nodes.
                 for name, text in texts_of(root).items():
                     replace_file(target / name, text.encode())
+            if (row := minting_row(root)) is not None:
+                _copy_minting(row, target / FOLDER)
+
+
+def _copy_minting(row: StateRow, target: Path) -> None:
+    """Write the minting state of a store as a file, which a restored Archive takes for that of another machine."""
+    with closing(row):
+        row.prepare()
+        with row.alone() as locked:
+            record = locked.record
+    if record is not None:
+        target.mkdir(mode=0o700, exist_ok=True)
+        replace_file(target / "state", record.line())
 
 
 def _copy_flushed(path: Path, target: Path, *, follow_links: bool = True) -> None:

@@ -129,7 +129,9 @@ class DataDirectory:
         prefixes = generator.prefixes if generator else ()
         with WaitingRoom(self.path, self.machine, prefixes=prefixes, state=row):
             # Without its state, but with its replica, this folder counts as lost, whatever becomes of the settings.
-            (self.path / FOLDER / "state").unlink(missing_ok=True)
+            state = self.path / FOLDER / "state"
+            with setup_errors("{path} cannot be written: {reason}", path=state):
+                state.unlink(missing_ok=True)
 
     def settings(self) -> ArchiveSettings:
         """Read the settings. Raises SetupError."""
@@ -168,7 +170,8 @@ class DataDirectory:
             engine.dispose()
             copy_database(rows, target)
         finally:
-            rows.unlink(missing_ok=True)
+            with setup_errors("{path} cannot be written: {reason}", path=rows):
+                rows.unlink(missing_ok=True)
 
     @contextmanager
     def item_store(self) -> Iterator[ItemStore]:

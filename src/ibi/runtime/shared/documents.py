@@ -6,7 +6,6 @@ Archive also `resolvers.toml` and `peers.toml`.
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -59,7 +58,6 @@ class Documents:
 
     def __init__(self, store: SharedStore) -> None:
         self.store = store
-        self._reading = threading.Lock()
 
     def read(self, name: str) -> str | None:
         """Return a text; None if there is none."""
@@ -104,8 +102,8 @@ class Documents:
         self.store.note_changed(f"document {name}")
 
     def _keep(self, name: str) -> None:
-        # Under a lock, so that what was read earlier never replaces what was read later.
-        with self._reading:
+        # Under a lock of the process, so that what was read earlier never replaces what was read later.
+        with self.store.reading:
             self.store.texts[name] = self._fetch(name)
 
     def _fetch(self, name: str) -> str | None:

@@ -85,7 +85,10 @@ class SharedStore:
         self.engine: Engine = open_engine(url)
         self.texts: dict[str, str | None] = {}
         """The documents that this process has in memory, by name (`documents`)."""
+        self.reading = threading.Lock()
+        """Held while one of them is read into memory."""
         self._counts: dict[str, int] = {}
+        self._noting = threading.Lock()
         self._followers: dict[str, Callable[[], None]] = {}
         self._anew: set[str] = set()
         self._hears: Callable[[str], None] = lambda _: None
@@ -127,7 +130,8 @@ class SharedStore:
     def note_changed(self, part: str) -> None:
         """Let a change of this process show at once to itself, before the watching thread has read of it."""
         if self.is_watched:
-            self._counts[part] = -next(self._own)
+            with self._noting:
+                self._counts[part] = -next(self._own)
 
     def follow(self, part: str, read: Callable[[], None]) -> None:
         """Call `read`, and have the watching thread call it whenever a part has changed. Raises what it raises."""
@@ -160,6 +164,8 @@ class SharedStore:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep every node from serving during a block. Raises SetupError if one serves."""
+        from sqlalchemy.exc import SQLAlchemyError
+
         with self.engine.connect() as connection:
             run = connection.execution_options(isolation_level="AUTOCOMMIT")
             try:
@@ -167,7 +173,11 @@ class SharedStore:
                     raise SetupError("a node serves from this store: stop all its nodes first")
                 yield
             finally:
-                connection.invalidate()  # closes it, which frees the lock
+                with suppress(SQLAlchemyError, self.engine.dialect.loaded_dbapi.Error):
+                    run.exec_driver_sql(
+                        "SELECT pg_advisory_unlock_all()"
+                    )  # now: the next block may begin at once
+                connection.invalidate()  # closes it, which frees the lock, whatever has happened
 
     def close(self) -> None:
         """End the watch, and close all connections."""
@@ -204,7 +214,7 @@ class SharedStore:
             for channel in (_CHANGES, _NOTICES):
                 connection.execute(f"LISTEN {channel}")
             # Read after each connect: what was sent while this connection was closed is lost.
-            self._read(connection)
+            self.look(connection)
             self._first.set()
             read_at = time.monotonic()
             while not self._ends.is_set():
@@ -214,27 +224,39 @@ class SharedStore:
                     if each.channel == _NOTICES:
                         self._call(self._hears, each.payload)
                 if is_changed or time.monotonic() - read_at >= POLL_SECONDS:
-                    self._read(connection)
+                    self.look(connection)
                     read_at = time.monotonic()
         finally:
             connection.close()
 
-    def _read(self, connection: Any) -> None:
-        """Read the counters, and have each changed part read again."""
+    def look(self, connection: Any) -> None:
+        """Read the counters by a connection of the driver, and have each changed part read again.
+
+        The watching thread calls it.
+        """
+        # Before the others: what this process changes meanwhile is read at the next look.
+        known = self._counts.copy()
         counts: dict[str, int] = dict(connection.execute(_COUNTS).fetchall())
         self._read_at = time.monotonic()
         anew, self._anew = self._anew, set()
         followers = dict(self._followers)
         for part, read in followers.items():
             number = counts.get(part, 0)
-            if part not in anew and self._counts.get(part, 0) == number:
+            if part not in anew and known.get(part, 0) == number:
                 continue
             # Noted only after it was read: if that fails, it is tried again with the next look.
             if self._call(read):
-                self._counts[part] = number
+                self._note(part, known.get(part, 0), number)
             else:
                 self._anew.add(part)
-        self._counts |= {part: number for part, number in counts.items() if part not in followers}
+        for part in counts.keys() - followers.keys():
+            self._note(part, known.get(part, 0), counts[part])
+
+    def _note(self, part: str, known: int, number: int) -> None:
+        """Note the number of a part, unless it is no longer the one that was known."""
+        with self._noting:
+            if self._counts.get(part, 0) == known:
+                self._counts[part] = number
 
     @staticmethod
     def _call(function: Callable[..., None], *values: str) -> bool:

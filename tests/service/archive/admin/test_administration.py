@@ -41,6 +41,7 @@ from support.archive.administration_fixture import (
 )
 from support.archive.archive_fixture import LAST, REP, Answer
 from support.checks.full_disk import files_of_at_most
+from support.engines.by_hand import put_document
 
 SURE = ("sure", "yes")
 NOT_CONFIRMED = "Tick the box to confirm"
@@ -376,6 +377,7 @@ def test_a_depositor_can_change_nothing_that_is_there(served: AdministeredArchiv
     assert item(maria, name)["files"]
 
 
+@pytest.mark.one_store("sqlite", "a store has the key from the start")
 def test_an_archive_tells_the_key_of_its_receipts_once_it_has_one(served: AdministeredArchive) -> None:
     anonymous = served.new_browser()
     assert (
@@ -613,7 +615,7 @@ def test_an_original_is_handed_over_only_to_an_archive_that_was_named(
     assert (
         maria.send(f"/-/admin/transfer/{name}", ("to", "http://far.example"), ("sure", "yes")).status == 422
     )
-    (served.archive.data / "peers.toml").write_text('[far]\naddress = "http://127.0.0.1:9"\ntoken = "t"\n')
+    put_document(served.archive.data, "peers.toml", '[far]\naddress = "http://127.0.0.1:9"\ntoken = "t"\n')
     maria.look(f"/-/admin/transfer/{name}")
     assert maria.send(f"/-/admin/transfer/{name}", ("to", "far")).status == 422
     page = maria.gone_to(maria.send(f"/-/admin/transfer/{name}", ("to", "far"), ("sure", "yes")))

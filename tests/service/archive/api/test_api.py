@@ -55,6 +55,7 @@ from support.archive.archive_fixture import (
     make_archive,
     serving,
 )
+from support.engines.by_hand import put_document
 from support.web.unnamed import RENDERER
 
 IBI = "a.example/b/2014/01.01.00.00"
@@ -320,7 +321,7 @@ def test_a_token_that_is_none_is_refused_also_where_none_is_needed(full: Asking,
 
 def test_tokens_that_cannot_be_read_stop_writing_but_not_reading(api: Asking) -> None:
     token = api.token(Scope.ADMIN)
-    (api.archive.data / "tokens.json").write_text("damaged")
+    put_document(api.archive.data, "tokens.json", "damaged")
     sentence = refused(api.ask("POST", "/items", TITLE, token=token), 503)
     assert "tokens.json" not in sentence
     assert api.ask("GET", "/items").status == 200

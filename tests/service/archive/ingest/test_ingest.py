@@ -254,7 +254,8 @@ def test_a_large_file_takes_no_more_memory_than_a_batch(archive: NewArchive) -> 
             tracemalloc.stop()
 
     peak(range(10))  # whatever is loaded once
-    assert peak(range(100, 100 + 4 * BATCH)) < 1.3 * peak(range(100_000, 100_000 + BATCH)) + 1_000_000
+    # While a database writes one batch, the next one is read.
+    assert peak(range(100, 100 + 5 * BATCH)) < 1.3 * peak(range(100_000, 100_000 + 2 * BATCH)) + 1_000_000
 
 
 # Killed processes and full disks
@@ -319,6 +320,7 @@ def test_a_killed_import_leaves_the_archive_whole_and_goes_on(data: Path, tmp_pa
     assert whole(data) == []
 
 
+@pytest.mark.one_store("sqlite", "limits the files of the command; test_in_postgresql fills the disk there")
 @pytest.mark.long
 def test_a_full_disk_is_one_sentence_and_leaves_nothing_half(data: Path, tmp_path: Path) -> None:
     file = tmp_path / "items.jsonl"

@@ -54,6 +54,7 @@ def state(data: Path) -> dict[str, object]:
     }
 
 
+@pytest.mark.one_store("sqlite", "begins with an Archive in files")
 def test_an_archive_is_moved_into_a_store_to_another_and_back_with_all_it_has(
     made: DataDirectory, postgresql: PostgreSQL
 ) -> None:

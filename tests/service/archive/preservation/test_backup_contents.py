@@ -14,7 +14,7 @@ import pytest
 from ibi.archive.preservation.backup import Backup, restore, verify
 from ibi.archive.preservation.backup_store import BackupStore
 from ibi.errors import SetupError
-from ibi.identifier.forms import parse_ibi
+from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.runtime.settings import ArchiveSettings
 from support.archive.preservation_fixture import NAME, OTHER, WHO, ArchiveFolder, flip, make_archive
 from support.checks.flushed_files import flushes
@@ -44,6 +44,7 @@ def modes(folder: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.one_store("sqlite", "a node has other files")
 def test_a_backup_has_these_files_and_tells_their_sums_and_counts(
     kept: ArchiveFolder, store: BackupStore
 ) -> None:
@@ -175,9 +176,7 @@ def test_a_folder_that_cannot_be_used_is_refused_with_its_path(
     inside = kept.data / "backups"
     assert refused(inside) == f"{inside} is inside the directory that is to be saved"
     name = Backup(kept.directory, store).run(keep=7).name
-    other = make_archive(tmp_path / "other")
-    settings = other.data / ArchiveSettings.FILE
-    settings.write_text(settings.read_text().replace("w/2020/01.01.00.00", "w/2021/01.01.00.00"))
+    other = make_archive(tmp_path / "other", service=IBIForms.parse("rep archive.example/w/2021/01.01.00.00"))
     assert refused(store.folder, other) == f"{store.folder} holds the backups of another Archive"
     with store.exclusive_lock():
         assert refused(store.folder) == f"another backup is at work in {store.folder}"
@@ -193,6 +192,7 @@ def test_a_folder_that_cannot_be_used_is_refused_with_its_path(
     assert str(raised.value) == f"{files} is not a backup of ours, or is damaged"
 
 
+@pytest.mark.one_store("sqlite", "what is restored is in files, and a node is not")
 def test_what_is_restored_has_its_rights_and_tells_how_far_it_is(
     kept: ArchiveFolder, store: BackupStore, tmp_path: Path
 ) -> None:

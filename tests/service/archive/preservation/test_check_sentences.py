@@ -98,27 +98,12 @@ def row_damaged(reason: str) -> Found:
         (sql("DELETE FROM name WHERE name = 'LK47B6W/362SFKH'"), [
             ("the name LK47B6W/362SFKH does not lead to its item", REBUILD, False),
         ]),
-        (sql("INSERT INTO file (item, name, size, sha256, media_type) VALUES (99, 'x', 1, '', '')"), [
-            ("entries of file belong to nothing in item", REBUILD, False),
-        ]),
         (sql("UPDATE item SET state = 'Deleted' WHERE number = 2"), [
             (f"{NAME} is removed, and has files or a url still", REBUILD, False),
             (f"the catalogue has statements about {NAME} that were never made: it is damaged", STOP, False),
         ]),
-        (sql("UPDATE item SET transferable = 1 WHERE number = 1"), [
-            ("the Archive service archive.example/w/2020/01.01.00.00 is not held as an original that must stay",
-             REBUILD, False),
-        ]),
-        (sql("UPDATE item SET state = 'Copy' WHERE number = 1"), [
-            ("the Archive service archive.example/w/2020/01.01.00.00 is not held as an original that must stay",
-             REBUILD, False),
-        ]),
         (sql("UPDATE item SET metadata = '{' WHERE number = 2"), [row_damaged("JSONDecodeError")]),
         (sql("UPDATE item SET ibip = 'x' WHERE number = 2"), [row_damaged("ParseError")]),
-        (written("archive.toml", b"address = "), [
-            ("DATA/archive.toml cannot be read: Invalid value (at end of document)",
-             "mend DATA, or put it back from a backup", False),
-        ]),
         (written(f"col/{NAME}/doc/a.txt", None), [
             (f"a.txt of {NAME} is missing",
              f"put the same bytes back: ibi archive repair {NAME} a.txt --from PATH", False),
@@ -151,6 +136,34 @@ def test_a_difference_is_told_whole(
         expected = [
             (what, PUT_BACK if to_do in {REBUILD, STOP} else to_do, mends) for what, to_do, mends in expected
         ]
+    harm(kept)
+    assert found(kept) == expected
+
+
+@pytest.mark.one_store("sqlite", "a database refuses the first, and another Archive is named at the others")
+@pytest.mark.parametrize(
+    ("harm", "expected"),
+    [
+        (sql("INSERT INTO file (item, name, size, sha256, media_type) VALUES (99, 'x', 1, '', '')"), [
+            ("entries of file belong to nothing in item", REBUILD, False),
+        ]),
+        (sql("UPDATE item SET transferable = 1 WHERE number = 1"), [
+            ("the Archive service archive.example/w/2020/01.01.00.00 is not held as an original that must stay",
+             REBUILD, False),
+        ]),
+        (sql("UPDATE item SET state = 'Copy' WHERE number = 1"), [
+            ("the Archive service archive.example/w/2020/01.01.00.00 is not held as an original that must stay",
+             REBUILD, False),
+        ]),
+        (written("archive.toml", b"address = "), [
+            ("DATA/archive.toml cannot be read: Invalid value (at end of document)",
+             "mend DATA, or put it back from a backup", False),
+        ]),
+    ],
+)  # fmt: skip
+def test_a_difference_in_a_file_is_told_whole(
+    kept: ArchiveFolder, harm: Callable[[ArchiveFolder], None], expected: list[Found]
+) -> None:
     harm(kept)
     assert found(kept) == expected
 

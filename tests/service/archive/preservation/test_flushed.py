@@ -62,6 +62,7 @@ def test_the_settings_that_make_a_restored_folder_an_archive_are_flushed_at_last
     assert not {".", ArchiveSettings.FILE} & set(flushed.lacking(data))
 
 
+@pytest.mark.one_store("sqlite", "a catalogue in PostgreSQL is not rebuilt")
 def test_a_rebuilt_catalogue_is_flushed_with_its_name(kept: ArchiveFolder) -> None:
     (kept.data / CATALOGUE).unlink()
     with flushes() as flushed:

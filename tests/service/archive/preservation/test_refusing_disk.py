@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -56,6 +57,7 @@ def test_a_backup_is_refused_in_a_sentence_and_the_next_one_is_whole(
         assert len(store.backups()) == 1, place
 
 
+@pytest.mark.one_store("sqlite", "what is restored is in files, whatever it was saved from")
 def test_a_restoration_is_refused_in_a_sentence_and_makes_no_archive(
     kept: ArchiveFolder, tmp_path: Path
 ) -> None:
@@ -200,7 +202,7 @@ def test_a_check_tells_what_it_cannot_read(kept: ArchiveFolder) -> None:
 
 
 def test_an_archive_is_made_whole_or_not_at_all(kept: ArchiveFolder, tmp_path: Path) -> None:
-    settings = kept.directory.settings()
+    settings = replace(kept.directory.settings(), store="")
 
     def begin(data: Path) -> None:
         directory = DataDirectory(data, this_machine())

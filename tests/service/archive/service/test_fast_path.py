@@ -207,6 +207,7 @@ def test_however_many_come_in_together_others_have_their_turn_and_each_is_answer
     assert [bool(length) for length in lengths[:-1]] == [name == ITEM for name in names]
 
 
+@pytest.mark.one_store("sqlite", "the event loop never waits for a database")
 def test_requests_one_after_the_other_stay_on_the_fast_path(paths: BothPaths) -> None:
     before = paths.taken[True]
     with socket.create_connection(("127.0.0.1", paths.ports[0]), timeout=30) as connection:

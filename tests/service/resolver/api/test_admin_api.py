@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -105,7 +106,8 @@ def test_an_archive_is_registered_gets_a_new_key_may_move_and_is_forgotten(
     assert [what for what, facts in written(running) if facts.get("ibi") == THIRD] == [
         "registered", "move-allowed", "rotated", "unregistered",
     ]  # fmt: skip
-    lines = (running.data / EVIDENCE_FILE).read_text()
+    with closing(Evidence(running.data / EVIDENCE_FILE, time.time)) as evidence:
+        lines = b"".join(evidence.lines()).decode()
     assert made["key"] not in lines
     assert rotated["key"] not in lines
 

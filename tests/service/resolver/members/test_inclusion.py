@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -21,6 +19,7 @@ from ibi.resolver.members.inclusion import (
     KEY_FAILURES_PER_SOURCE,
 )
 from support.clock import run_with_false_clock
+from support.engines.shared_store import run_in_registry
 from support.resolver.running_resolver import KEY, Running, resolver, until
 from support.scripted_archive import Behaviour, ScriptedArchive
 
@@ -477,8 +476,7 @@ def test_an_archive_that_was_unregistered_is_believed_by_no_earlier_answer(tmp_p
 
 def test_when_the_registry_cannot_be_written_no_archive_is_told_that_it_is_included(tmp_path: Path) -> None:
     async def scene(running: Running) -> None:
-        with closing(sqlite3.connect(tmp_path / "registry.sqlite")) as connection, connection:
-            connection.execute("DROP TABLE archives")
+        run_in_registry(tmp_path, "DROP TABLE archives")
         answer = await running.ask(INCLUDE)
         assert answer.status == 503
         assert answer.headers["retry-after"] == "5"

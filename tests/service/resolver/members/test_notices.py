@@ -24,6 +24,7 @@ from ibi.resolver.members.inclusion import MemberReply
 from ibi.resolver.members.notices import ChangeNotices
 from ibi.resolver.model.archive import Archive
 from ibi.resolver.resolve.learning import Knowledge
+from support.engines.shared_store import in_wanted_store
 
 SERVICE = parse_ibi("archive.example/w/2020/01.01.00.00")
 ONE, TWO = "a.example/b/2010/01.01.00.00", "8JMKD3MGP8W/35MME4E"
@@ -65,7 +66,7 @@ async def noticing(
     folder: Path, address: str = "archive.example", ip: str = "192.0.2.1"
 ) -> AsyncIterator[NoticesScene]:
     memory = AnswerCache(folder / "memory", time.time)
-    evidence = Evidence(folder / EVIDENCE_FILE, time.time)
+    evidence = Evidence(in_wanted_store(folder) / EVIDENCE_FILE, time.time)
     knowledge = Knowledge(HintCache(folder / "hints", recorded=evidence.flush), memory, evidence, time.time)
     for name in (ONE, TWO):
         memory.put(SERVICE.canonical, f"{name} ", b"it is here", 600)

@@ -171,6 +171,7 @@ def paged(path: Path, wanted: Callable[[Entry], bool], most: int) -> list[log_pa
     return pages
 
 
+@pytest.mark.one_store("sqlite", "writes into the file of the evidence")
 def test_more_unreadable_lines_than_one_page_looks_at_are_told_and_there_is_a_way_past_them(
     running: AdministeredResolver,
 ) -> None:
@@ -274,6 +275,7 @@ NEGATIVE_LABEL = "Seconds for which the resolver remembers that no Archive holds
 """The label of negative_seconds."""
 
 
+@pytest.mark.one_store("sqlite", "a comment is in the file of the settings")
 def test_a_page_leaves_comments_and_what_the_environment_decides(
     running: AdministeredResolver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

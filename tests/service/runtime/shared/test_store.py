@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 
 from ibi.errors import SetupError
 from ibi.runtime.database import migrate, open_engine
@@ -75,6 +76,83 @@ def test_a_change_shows_at_once_to_the_process_that_made_it(url: str) -> None:
             with documents.changing("a") as document:
                 document.write(str(number))
             assert documents.read("a") == str(number)
+
+
+def test_what_was_read_earlier_never_replaces_what_was_read_later(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_read, goes_on = threading.Event(), threading.Event()
+    with closing(SharedStore(url)) as store:
+        store.watch()
+        with Documents(store).changing("a") as document:
+            document.write("first")
+        assert Documents(store).read("a") == "first"
+        transaction = store.transaction
+
+        @contextmanager
+        def waits() -> Iterator[Connection]:
+            with transaction() as run:
+                yield run
+            if threading.current_thread().name == "slow":
+                is_read.set()
+                assert goes_on.wait(20)
+
+        def change() -> None:
+            with Documents(store).changing("a") as document:
+                document.write("second")
+
+        monkeypatch.setattr(store, "transaction", waits)
+        slow = threading.Thread(target=Documents(store).refresh, name="slow")
+        quick = threading.Thread(target=change)
+        slow.start()
+        assert is_read.wait(20)
+        quick.start()
+        quick.join(1.5)  # where nothing holds it up, the watching thread has read it, too
+        goes_on.set()
+        for each in (slow, quick):
+            each.join(20)
+        assert Documents(store).read("a") == "second"
+
+
+def test_what_this_process_changes_while_it_is_read_is_read_once_more(url: str) -> None:
+    with closing(SharedStore(url)) as store:
+        with Documents(store).changing("a") as document:
+            document.write("first")
+        store.watch()
+        reads = list[str]()
+
+        def read() -> None:
+            reads.append(threading.current_thread().name)
+            if reads.count("shared store") == 1:
+                store.note_changed("document a")
+
+        store.follow("document a", read)
+        until(lambda: reads.count("shared store") == 2)
+
+
+def test_a_change_of_this_process_stays_while_older_counters_are_looked_at(url: str) -> None:
+    store = SharedStore(url)
+    with closing(store):
+        with Documents(store).changing("a") as document:
+            document.write("first")
+        store.watch()
+        store.follow("document a", lambda: None)
+        until(lambda: store.count("document a") == 1)
+
+    class Late:
+        """A connection that has read the counters when this process changes something."""
+
+        def execute(self, _: str) -> Late:
+            store.note_changed("document a")
+            store.note_changed("evidence")
+            return self
+
+        def fetchall(self) -> list[tuple[str, int]]:
+            return [("document a", 1), ("evidence", 7)]
+
+    store.look(Late())
+    assert store.count("document a") < 0
+    assert store.count("evidence") < 0
 
 
 def test_a_notice_that_is_lost_loses_nothing(url: str, postgresql: PostgreSQL) -> None:
@@ -156,6 +234,15 @@ def test_a_store_that_hangs_is_known_to_be_away_after_three_seconds(own: Postgre
         finally:
             own.resume()
         until(lambda: store.is_reached)
+
+
+def test_what_needs_a_store_alone_can_begin_as_soon_as_the_one_before_it_has_ended(url: str) -> None:
+    with closing(SharedStore(url)) as store:
+        for _ in range(200):
+            with store.alone():
+                pass
+        with store.alone(), pytest.raises(SetupError, match="a node serves"), store.alone():
+            pass
 
 
 def test_a_text_that_is_told_is_heard_by_the_others(url: str) -> None:

@@ -15,6 +15,7 @@ from sqlalchemy.exc import DatabaseError
 from ibi.errors import SetupError
 from ibi.runtime.database import is_postgresql, place, transaction, unusable
 from ibi.runtime.database.sqlite import ONLY_READING
+from ibi.runtime.shared.store import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _PAGE: Final = 2000
 _FIRST: Final = "item"
 _LAST: Final = "sidecar"  # triggers fill it meanwhile
+_OTHERS: Final = TABLES | {"waiting_room", "duties"}  # what nodes share is no catalogue, and moved by itself
 
 
 class _Table(NamedTuple):
@@ -105,7 +107,8 @@ def _tables(one: Engine, other: Engine) -> list[_Table]:
         names = set(found.get_table_names())
     with _inspecting(one) as found:
         # Each database has its own table of the version.
-        common = [name for name in found.get_table_names() if name in names and not name.endswith("_version")]
+        names = {name for name in names - _OTHERS if not name.endswith("_version")}
+        common = [name for name in found.get_table_names() if name in names]
         tables = [_Table.read(found, name) for name in common]
     return sorted(tables, key=lambda table: (table.name != _FIRST, table.name == _LAST, table.name))
 

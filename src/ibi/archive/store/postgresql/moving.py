@@ -1,8 +1,9 @@
 """Moves the catalogue of an Archive from its file into a database of PostgreSQL, and back.
 
 All rows are copied in one transaction and compared one by one. Then the minting of labels stops in the old place and
-begins in the new one, accounts and the like are copied, and at last the settings lead there. The old rows are kept: a
-file goes to lost+found, a database is not touched. A move that was cut off can be made again.
+begins in the new one (between two databases by way of files), accounts and the like are copied, and at last the
+settings lead there. The old rows are kept: a file goes to lost+found, a database is not touched. A move that was cut
+off can be made again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ibi.archive.store.postgresql import nodes
 from ibi.archive.store.postgresql.copying import compare_rows, copy_rows
 from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.errors import SetupError
-from ibi.minting.moving import to_files, to_row
+from ibi.minting.moving import MOVED_AWAY, to_files, to_row
 from ibi.minting.state_row import StateRow
 from ibi.runtime.database import has_version, migrate, open_engine, transaction, upgrade
 from ibi.runtime.durable_files import flush_folder, make_folder, setup_errors
@@ -63,10 +64,12 @@ def move_store(directory: DataDirectory, to: str, progress: Callable[[int], None
                 connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
             count = _copy(catalogue.engine, to or data / _NEW, progress)
             if to:
-                to_row(data, directory.machine, StateRow(open_engine(to), has_items))
+                if settings.store and not _is_begun(_row(to)):
+                    to_files(_row(settings.store), data, directory.machine)
+                to_row(data, directory.machine, _row(to))
                 nodes.take_in(data, to, texts, kept)
             else:
-                to_files(StateRow(open_engine(settings.store), has_items), data, directory.machine)
+                to_files(_row(settings.store), data, directory.machine)
                 _keep_old(data, kept)  # what an earlier move has left
                 _take_new(data)
                 nodes.take_out(data, texts)
@@ -75,6 +78,18 @@ def move_store(directory: DataDirectory, to: str, progress: Callable[[int], None
         if documents is not None:
             nodes.end(documents)
     return count
+
+
+def _row(store: str) -> StateRow:
+    return StateRow(open_engine(store), has_items)
+
+
+def _is_begun(row: StateRow) -> bool:
+    """Whether labels are minted from a row, because a move that was cut off has begun it."""
+    with closing(row):
+        row.prepare()
+        with row.alone() as locked:
+            return locked.record is not None and locked.record.machine != MOVED_AWAY
 
 
 def _copy(source: Engine, store: Path | str, progress: Callable[[int], None]) -> int:
