@@ -188,7 +188,7 @@ class CachePolicy:
         """Return what a redirect rests on; None if an answer was not cached before, or is not any more.
 
         The order of reading matters: which answers it rests on, then their versions, then the answers once more. What
-        was changed before the versions were read is not in the cache any more; what is changed later changes them.
+        was changed before the versions were read is not in the cache any more; a later change changes these versions.
         """
         cache, queries = self._knowledge.cache, list[tuple[str, str, CachedAnswer]]()
         names = list[str]()

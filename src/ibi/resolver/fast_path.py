@@ -17,8 +17,8 @@ A redirect is given while all of this holds:
     its reader can be counted                           `CachedRedirect.reader_count`
 
 `at_once` checks it by `_look_up` and `RedirectCache.seconds_left`. `repeat`, which answers most readers, checks it with
-few calls. It declines some that `at_once` answers, but answers none that `at_once` declines
-(`tests/unit/resolver/test_fast_path.py`).
+few calls. `repeat` declines some clicks that `at_once` answers. It answers no click that `at_once` declines: a test
+compares the two (`tests/unit/resolver/test_fast_path.py`).
 """
 
 from __future__ import annotations

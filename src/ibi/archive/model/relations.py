@@ -199,8 +199,8 @@ class ItemRelations:
     def _branches(self, related: RelationTarget, wanted: Step) -> Iterator[tuple[str | None, RelationTarget]]:
         """Yield (parameter, target) for each step of the wanted kind that leads from a target.
 
-        The formats that are written for every item are too many for answers that list all relations: one is
-        offered only where it is the wanted one.
+        This Archive can write any item in many formats. An answer that lists all relations leaves these formats out,
+        because they are too many; an answer about one format has it.
         """
         if related.holding is None:
             return

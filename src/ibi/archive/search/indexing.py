@@ -2,15 +2,15 @@
 
     new items       are found by their numbers, which only increase
     changed items   are found in the catalogue's log of changes. If it does not reach back to the last portion, the
-                    number of events of each item is compared with the number that the index has for it. Neither is
-                    done if there were as many changes as new items: no other item has changed
+                    number of events of each item is compared with the number that the index has for it. If the log
+                    has no more changes than there are new items, no other item has changed, and none is looked for
     another catalogue in the place of the former one: the index is rebuilt
 
 A deposit or an import never waits for the index.
 
 A harvester that continues from the second of its last request must miss no change. So the stamp of an entry
 is the moment at which the entry can be read, rounded up to a whole second (one read at 12.3 s has the stamp
-13); it is later than the change of the item, by the lag of the index behind the catalogue. A rebuilt index
+13). The stamp is later than the change of the item; the difference is the lag of the index. A rebuilt index
 must give no entry an earlier stamp than the lost index did. So the greatest lag is stored in a file of its
 own, before it is exceeded (decision 0022):
 
