@@ -352,9 +352,8 @@ class Queries:
             if isinstance(reply, PeerError):
                 raise reply
             body = body_of(reply)
-            answer = (
-                self._reading.at_once(body) if body else NOT_KNOWN
-            )  # None: it is too long to be read at once
+            # None: it is too long to be read at once.
+            answer = self._reading.at_once(body) if body else NOT_KNOWN
         except (PeerError, ParseError) as error:
             self._fail(outgoing, error)
             return
