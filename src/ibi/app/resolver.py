@@ -214,7 +214,7 @@ class _Assembly:
         self._current.changes.renew_slots(slots)
 
     async def watch(self, settings: ResolverSettings) -> None:
-        """Run the duties of the first process: confirmations, mirroring, holdings filters."""
+        """Run the duties of the first process of each node; of several nodes, one does confirmations and mirroring."""
         await asyncio.gather(
             keep_running("confirmations", self._at_one_node("confirmations", self._confirm_again)),
             keep_running("mirroring", self._at_one_node("mirroring", partial(self._mirror, settings))),

@@ -305,7 +305,10 @@ class MembershipStore:
 
     async def keep(self, member: MembershipRecord) -> None:
         """Save the state of the Archive at a resolver. Raises SetupError."""
-        (self._take_notices.add if member.notices else self._take_notices.discard)(member.resolver)
+        if member.notices:
+            self._take_notices.add(member.resolver)
+        else:
+            self._take_notices.discard(member.resolver)
         await asyncio.to_thread(self._write, memberships.save, member)
 
     async def forget(self, resolver: str) -> None:

@@ -212,7 +212,10 @@ def catalogue_at(path: Path, *, new: bool = False) -> Iterator[Catalogue]:
     """Open the catalogue in a file after migrating it to the present version, or make it if it is `new`."""
     engine = open_engine(path)
     try:
-        (migrate if new else upgrade)(engine, MIGRATIONS)
+        if new:
+            migrate(engine, MIGRATIONS)
+        else:
+            upgrade(engine, MIGRATIONS)
         with closing(Catalogue(engine)) as catalogue:
             yield catalogue
     finally:

@@ -3,7 +3,7 @@
 Items with all words in the title come first, then items with all words in title, people, subjects and year, then
 all other items; in each group the newest first. The last word may be the beginning of a word, unless very
 many items have that word itself, or very many words begin with it. Lists of a year or person: newest first.
-By date or title are ordered only as many items as are looked at: what has more stays in its usual order.
+Only a bounded number of found items is ordered by date or title; a search that finds more keeps the usual order.
 
 A hit shows the present facts of the catalogue, even if the entry in the index is older.
 """

@@ -7,9 +7,9 @@ Only canonical names become folders: two spellings never have two folders, and t
 file system that ignores case. No folder is entered through a symbolic link; only listed files are served.
 
 A file is first staged: copied, hashed, flushed. Then the catalogue lists it, with its name in staging, in one
-transaction with all other changes; from then on it can be read. At last it is moved to its place,
-and listed as placed. After an interruption the next process moves the listed files, and deletes staged
-files that were never listed (decision 0012).
+transaction with all other changes; from then on it can be read. Then it is moved to its place, and the
+catalogue lists it as placed. After an interruption the next process moves the listed files, and deletes
+staged files that were never listed (decision 0012).
 
 See T21: paths out of the store; T22: colliding names; T35: faults of disks.
 """
@@ -251,9 +251,9 @@ class FolderFiles(FileStore):
 
     @contextmanager
     def placing(self) -> Iterator[Callable[[], None]]:
-        """Hold the right to place and remove files. Raises OSError."""
+        """Hold the right to place and remove files; yields what checks that it is still held. Raises OSError."""
         with locked_file(self._data / "settle.lock"):
-            yield lambda: None
+            yield lambda: None  # a lock of this machine is held until it is released
 
     def place_files(self, catalogue: Catalogue) -> None:
         """Move listed files to their places, and remove files that are no longer listed.
@@ -293,7 +293,7 @@ class FolderFiles(FileStore):
     def _remove(self, path: bytes) -> None:
         """Remove a file, and the folders that become empty."""
         parts = path.split(b"/")
-        for end in range(len(parts) - 1, -1, -1):
+        for end in range(len(parts) - 1, -1, -1):  # the file, then its folders, the innermost one first
             try:
                 with self._folder(parts[:end]) as folder:
                     if end == len(parts) - 1:

@@ -168,7 +168,8 @@ def _tell_findings(args: argparse.Namespace, findings: Sequence[Finding]) -> Non
 
     remark("The checkup found:")
     for finding in findings:
-        (remark_line if finding.severity is Severity.OK else tell_line)(f"  {line(finding)}")
+        print_line = remark_line if finding.severity is Severity.OK else tell_line
+        print_line(f"  {line(finding)}")
     if any(finding.severity is Severity.FAULT for finding in findings):
         tell("the Archive was created; correct the faults, and check again with: ibi doctor")
     command = f"ibi archive serve --data {shlex.quote(str(args.data))} --bind HOST:PORT"

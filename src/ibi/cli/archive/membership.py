@@ -143,7 +143,8 @@ def _answered(member: MembershipRecord | None, *, on: bool) -> bool:
 
 
 def _print_member(member: MembershipRecord) -> None:
-    (tell_line if member.problem else remark_line)(_line(member))
+    print_line = tell_line if member.problem else remark_line
+    print_line(_line(member))
 
 
 def _line(member: MembershipRecord) -> str:

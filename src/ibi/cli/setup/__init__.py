@@ -259,7 +259,8 @@ def _tell_findings(answers: Answers, made: Made) -> None:
     for each in made.services:
         remark("The checkup of {path} found:", path=each.data)
         for finding in _findings(answers, each):
-            (remark_line if finding.severity is Severity.OK else tell_line)(f"  {line(finding)}")
+            print_line = remark_line if finding.severity is Severity.OK else tell_line
+            print_line(f"  {line(finding)}")
 
 
 def _tell_next_steps(folder: Path, answers: Answers) -> None:

@@ -71,8 +71,7 @@ class Protocol(AnsweringLater):
     _body_left = 0  # bytes of its body that are still to come, if its head gives a length
     _answer: Answer | None = None  # the answer of `at_once`, if it gave one
 
-    # Bytes of several requests that came in together: parsed in pieces, each no longer than one request
-    # While there are any (`_held`), no more are read.
+    # Bytes that wait to be parsed (`_held`), in pieces no longer than one request; no more are read meanwhile
     _held_parsed = 0  # how many of them are parsed already
     _paused = False  # whether reading is paused because of `_held`
     _in_turn = False  # whether this connection has its turn, or waits for it among the `Turns`
@@ -181,7 +180,7 @@ class Protocol(AnsweringLater):
         return self._is_incomplete or self._is_idle()
 
     def _hold(self, data: bytes) -> None:
-        """Keep bytes until their turn, perhaps now, and read no more before; uvloop reads 256 KiB."""
+        """Hold bytes until they may be parsed, which may be now; read no more until then. uvloop reads 256 KiB."""
         self._held += data
         if not self._in_turn and self._may_parse():
             self._in_turn = True
@@ -199,13 +198,14 @@ class Protocol(AnsweringLater):
             self.config.turns.add(self._take_turn)
 
     def _take_turn(self) -> None:
-        """Parse waiting requests one after the other, until one is not answered at once, or MOST_PER_TURN."""
+        """Parse held requests, MOST_PER_TURN at most; stop after the first that is not answered at once."""
         for _ in range(MOST_PER_TURN):
             if self._refused or self.transport.is_closing():
                 self._release()
             if not self._held or not self._may_parse():
                 break
-            begin, before = self._held_parsed, self._last_bytes if self._is_incomplete else b""
+            before = self._last_bytes if self._is_incomplete else b""
+            begin = self._held_parsed
             self._held_parsed = heads.end_of_piece(self._held, begin, before, self._body_left)
             piece = self._held[begin : self._held_parsed]
             if self._held_parsed == len(self._held):
@@ -216,7 +216,7 @@ class Protocol(AnsweringLater):
         self._queue()
 
     def _release(self) -> None:
-        """Read on, since no bytes wait to be parsed, unless the application pauses the reading of a body."""
+        """Hold no bytes any more; read on, unless the application pauses the reading of a body."""
         self._held, self._held_parsed = b"", 0
         if self._paused:
             self._paused = False
@@ -282,8 +282,8 @@ class Protocol(AnsweringLater):
         if not self.url.startswith(b"/"):
             self.url = heads.read_absolute_form(self.url, self.headers)
         by_name = dict(self.headers)
-        odd = len(by_name) < len(self.headers) or not heads.is_host(by_name.get(b"host", b","))
-        if (odd or self.parser.should_upgrade()) and (self.ignore_upgrade() or self._refuse_fault()):
+        unusual = len(by_name) < len(self.headers) or not heads.is_host(by_name.get(b"host", b","))
+        if (unusual or self.parser.should_upgrade()) and (self.ignore_upgrade() or self._refuse_fault()):
             return
         given = by_name.get(REQUEST_ID, b"")
         self._answer = self._answer_at_once(by_name)

@@ -73,10 +73,11 @@ class LeaseTerms(NamedTuple):
 
 
 class _PendingAnswer(Struct, eq=False):
-    """An answer that is not in the file yet: its body, when it was heard, and for how many seconds it is used.
+    """An answer that is not in the file yet.
 
-    `snapshot`: the one from before its query was sent. With `terms`, it may be used until something
-    changes; `name_version`: the version of its name when it came.
+    `heard`: when it came. `seconds`: for how long it is used after that; `stale`: for how much longer it is used while
+    its Archive is silent. With `terms`, it is used until something changes instead. `snapshot`: the one from before its
+    query was sent; `name_version`: the version of its name when it came.
     """
 
     body: bytes
@@ -125,7 +126,7 @@ class AnswerCache:
     `archive` is always a canonical service IBI; a question is the canonical name of the item, a blank, and
     the rest of the query (see `rows.question`). `path` is a folder for this cache alone, to be opened after a
     fork and once in a process; `now` returns POSIX seconds, `boot` those since the start of the machine, standby
-    included; `now` stands for it if it is not given. Raises SetupError if the folder is unusable.
+    included (without `boot`, `now` is called in its place). Raises SetupError if the folder is unusable.
     """
 
     def __init__(
@@ -157,7 +158,7 @@ class AnswerCache:
     def answer(self, archive: str, question: str) -> CachedAnswer | None:
         """Return the cached answer of an Archive, which is to be used as `freshness` says."""
         key = rows.key_of(archive, question)
-        later = self._behind.pending(key)  # before the file, because it may be written meanwhile
+        later = self._behind.pending(key)  # before the file is read: it may be written between the two
         opened = self._file.opened
         if opened is None or self._file.counter.numbers[0] != opened.epoch:
             return None
@@ -256,10 +257,10 @@ class AnswerCache:
         snapshot: Snapshot | None = None,
         terms: LeaseTerms | None = None,
     ) -> None:
-        """Cache an answer: fresh for so many seconds, then for when the Archive is silent. Returns at once.
+        """Cache an answer. It is fresh for so many seconds; later it is used only if its Archive is silent.
 
-        `snapshot` is the one from before the Archive was asked, by default one of now. `terms`: of an answer with a
-        position; it is used while leases run. An answer that is longer than LONGEST_BODY is not cached.
+        Returns at once. `snapshot` is the one from before the Archive was asked, by default one of now. `terms`: of an
+        answer with a position, which is used while leases run. An answer longer than LONGEST_BODY is not cached.
         """
         if seconds <= 0 or len(body) > LONGEST_BODY:
             return
@@ -279,11 +280,8 @@ class AnswerCache:
         # An expired answer is put in its place: `forget` would wait for the disk, and an Archive that is not
         # believed could cause that with each answer.
         if self.answer(archive, question) is not None:
-            now = self.now()
-            key, expired = (
-                rows.key_of(archive, question),
-                _PendingAnswer(b"", now, -now, 0.0, self.snapshot()),
-            )
+            key, now = rows.key_of(archive, question), self.now()
+            expired = _PendingAnswer(b"", now, seconds=-now, stale=0.0, snapshot=self.snapshot())
             self._behind.put(key, expired, len(key))
             self.leases.change_versions([question.partition(" ")[0]])
 
@@ -322,9 +320,10 @@ class AnswerCache:
             pass
 
     def forget_rows(self, changes: Sequence[tuple[str, str | None]], *, applying: str = "") -> bool:
-        """Forget the answers of Archives about names, durably; set the mark `applying` of one, if given.
+        """Forget answers durably; in the same transaction set the mark `applying` of an Archive, if one is given.
 
-        Return False if that cannot be done, not even by replacing the file.
+        `changes`: each an Archive and a name, or None for all of its names. Return False if they cannot be forgotten,
+        not even by replacing the file.
         """
         if self._file.opened is None or self._file.replaced():
             self._file.mend()
@@ -402,6 +401,7 @@ class AnswerCache:
         transaction: lmdb.Transaction[bytes],
         opened: Opened,
     ) -> int:
+        """Write the answers of a batch that count; put the terms of all others into `outdated`."""
         written = 0
         for key in sorted(batch):
             pending, state = batch[key], rows.state_of(transaction, opened, key)
@@ -411,7 +411,8 @@ class AnswerCache:
                 replaces = rows.write_answer(
                     transaction, opened, key, pending.answer(), state.generation, rests
                 )
-                if replaces and validity is None:  # as of one position, an Archive answers the same
+                # Two answers with one position are the same. One without a position may be another one than before.
+                if replaces and validity is None:
                     self.leases.change_version(key[rows.DIGEST :])
                 written += 1
             elif pending.terms is not None:

@@ -7,14 +7,16 @@ Other modules call `Policy` wherever the two differ (`DIFFERENCES`, note 7).
                first, the known holder of an original is preferred, answers for all readers are reused
 
 `Policy.plan` changes when an Archive is asked, never whether its answer counts. In the hardened policy the likely
-holders are asked first, and all others if none of the likely holders' answers satisfies. A likely holder is
+holders are asked first, and all others if none of the likely holders' answers satisfies. The likely holders are the
+Archives of the first of these kinds that has any:
 
     1. the Archive that first showed the original of the item, and the one that held it last (hints)
     2. an Archive whose own filter says that it may hold the item
     3. an Archive whose service has the prefix of the item (GEN-05: a prefix is no location, but may be a hint)
 
 All likely holders are asked at the same moment. If no holder of the original is known (a new item, or a disputed
-one), the answer of the third kind is awaited for `grace_seconds` after a faster one (T04: a rogue first answer).
+one), and only one Archive has the prefix, it is asked with them, and its answer is awaited for `grace_seconds` after a
+faster one (T04: a rogue first answer).
 
 All Archives are asked at once if none is likely, if the original is required, and in the strict policy.
 """

@@ -3,13 +3,16 @@
 A query to an Archive passes through these methods of `Queries`, in this order:
 
     `send`        for each Archive of a batch: calls `_next_step`, and makes a `Query` if one must be sent
-    `_next_step`  takes the response from the cache, from a query in flight or from the circuit breaker, if it can
+    `_next_step`  delivers the response of the cache, of a query in flight or of the circuit breaker, if there is one
     `_start`      counts the queries as in flight, lets others join them, gives them to the pacer if `paced`
     `_send`       sends them (`Client.ask`); it does not wait for answers
-    `_received`   is called by the HTTP client with the answer or the error of a query
+    `_received`   the HTTP client calls it with the answer or the error of a query
     `_succeed`    puts an answer into the cache, if its Archive allows that
     `_fail`       counts an error for the circuit breaker, and sends a probe if one is due
     `_deliver`    passes the response to the round, and to all batches that have joined the query
+
+A query that renews a lease goes from `_send` to `_renewed`, and then to `_deliver`, `_send` or `_fail`. If a probe is
+sent first, `_probed` calls `_start` when the probe was answered.
 
 An Archive must not learn what the reader prefers or requires: a `UrlRequest` has no field for the reader's language,
 nor for a required state (RES-02: facts of a request; RES-03: Archives learn no preference).
@@ -80,7 +83,7 @@ class InFlight(Struct, eq=False):
     of_rounds: int = 0
 
     def begin(self, batch: QueryBatch, queries: Sequence[Query]) -> None:
-        """Count queries of a batch, which are about to be sent."""
+        """Count the queries of a batch when they are about to be sent."""
         self.total += len(queries)
         batch.in_flight += len(queries)
         if not batch.paced:
@@ -150,7 +153,7 @@ class Queries:
         """Admits rounds that ask every Archive."""
 
     def keep_to(self, included: Mapping[str, Archive]) -> None:
-        """Forget the state of Archives that are not included (by canonical service IBI), or not at their address."""
+        """Forget the state of each Archive that is not in `included` (by canonical service IBI), or has moved since."""
         here = {
             name: known
             for name, known in self._queried.items()
@@ -182,8 +185,8 @@ class Queries:
         joinable: dict[str, Query] | None = None
         if batch.share and batch.question in self._collapsing.under_way:
             joinable = self._collapsing.joinable(batch)
-        # Usually neither the cache, nor a query in flight, nor the breaker can respond in place of these Archives. Then
-        # `_next_step` would say "ask" for each of a thousand, and is not called.
+        # When all Archives are asked, usually neither the cache, nor a query in flight, nor the breaker can respond in
+        # place of any. Then `_next_step` would return "ask" for each of a thousand, and is not called.
         no_open_circuit, in_time = not self._breaker.circuits, batch.deadline.seconds > 0
         plain = joinable is None and no_open_circuit and in_time and not batch.use_cache
         queried = self._queried
@@ -204,16 +207,17 @@ class Queries:
     ) -> Literal["nothing", "ask", "renew"]:
         """Return what the caller is to send to an Archive of a batch.
 
-        `joinable`: the queries in flight that ask the same question, by Archive. What is returned:
+        `joinable`: the queries under the same question that were sent before, by Archive; an answer to one of them may
+        have come already (`Collapsing`). What is returned:
 
-            "nothing"   the response was delivered, or will be: from the cache, a query in flight, or the breaker
+            "nothing"   the response was delivered, or will be: from the cache, an earlier query, a probe or the breaker
             "ask"       a query
             "renew"     a request for changes: there is a cached answer, which may be used once the lease is renewed
         """
         step: Literal["ask", "renew"] = "ask"
-        in_flight = joinable.get(archive.service) if joinable is not None else None
-        # First the cache. The answer to a query that has just ended may be there, too.
-        if batch.use_cache or (in_flight is not None and in_flight.is_cached):
+        earlier = joinable.get(archive.service) if joinable is not None else None
+        # First the cache: if the batch may use it, or if the answer to the earlier query has just been put there.
+        if batch.use_cache or (earlier is not None and earlier.is_cached):
             kept = self._cache.answer(archive.service, batch.question)
             # An unreliable Archive's answer counts as expired: readers may not be able to follow its URL.
             if kept is not None and not self._breaker.is_unreliable(archive.service):
@@ -228,14 +232,15 @@ class Queries:
             error: IbiError = QueryNotSent("no time was left to ask it")
             batch.deliver(ArchiveResponse(archive, None, error, batch.deadline.begun))
             return "nothing"
-        # Then an equal query in flight.
-        if in_flight is not None and self._collapsing.join(archive, batch, in_flight):
+        # Then the earlier query.
+        if earlier is not None and self._collapsing.join(archive, batch, earlier):
             return "nothing"
         # Then the circuit breaker, if the Archive has failed lately.
         if archive.service not in self._breaker.circuits:
             return step
         begun = batch.deadline.begun
-        turn = self._breaker.begin(archive.service, begun, begun - self._changes.seconds_since_reply(archive))
+        replied_at = begun - self._changes.seconds_since_reply(archive)
+        turn = self._breaker.begin(archive.service, begun, replied_at)
         if turn == "ask":
             return step
         if turn == "probe":
@@ -257,12 +262,12 @@ class Queries:
             self._start(batch, [Query(included, known, batch)])
 
     def suspect(self, archive: Archive, *, failed: bool) -> None:
-        """Probe an Archive, unless it was probed lately: an acknowledgment `failed`, or got no reply for a while."""
+        """Probe an Archive unless it was probed lately: an acknowledgment has `failed`, or got no reply for a while."""
         if self._breaker.suspect(archive.service, asyncio.get_running_loop().time(), failed=failed):
             self._probes.send(archive)
 
     def disbelieve(self, archive: Archive, question: str) -> None:
-        """Drop an answer that is not believed from the cache; probe its Archive, if it was not probed lately."""
+        """Drop an answer that is not believed from the cache; probe its Archive, unless it was probed lately."""
         self._cache.drop(archive.service, question)
         if self._breaker.doubt(archive.service, asyncio.get_running_loop().time()):
             self._probes.send(archive)
@@ -278,6 +283,7 @@ class Queries:
 
     def _start(self, batch: QueryBatch, outgoing: Sequence[Query]) -> None:
         """Send queries, perhaps through the pacer; they are in flight, and can be joined, from now on."""
+        # Without a call for most batches: the lag is measured already, and its timer is not overdue.
         if self._lag.timer is None or batch.deadline.begun > self._lag.timer.when():
             self._lag.begin()
         self._in_flight.begin(batch, outgoing)
@@ -315,7 +321,7 @@ class Queries:
                 if archive.unanswered == HANGS_AFTER:
                     self._in_flight.begins_to_hang(archive)
             except PeerError as error:
-                # Later, because no response to a query may be delivered before `send` has returned.
+                # Not at once: no response to a query may be delivered before `send` has returned.
                 asyncio.get_running_loop().call_soon(received, each, error)
 
     def _renewed(self, query: Query, error: PeerError | None) -> None:
@@ -346,6 +352,7 @@ class Queries:
             if isinstance(reply, PeerError):
                 raise reply
             body = body_of(reply)
+            # None: it is too long to be read at once.
             answer = self._reading.at_once(body) if body else NOT_KNOWN
         except (PeerError, ParseError) as error:
             self._fail(outgoing, error)
@@ -377,8 +384,8 @@ class Queries:
         elif seconds := lifetime(reply, answer):
             terms, most = None, self._changes.most_seconds
             if CHANGES_AS_OF in pairs and most and service not in self._changes.unsupported:
-                # The answer has a position: it is kept while leases run. If the cache has applied other changes than
-                # the answer shows, `on_change` requests them; the thread that writes the cache calls it.
+                # The answer has a position, so it is used while leases run. If it does not show the changes that the
+                # cache has applied, the thread that writes the cache calls `on_change`, which requests the changes.
                 loop, refresh = asyncio.get_running_loop(), self._changes.refresh
                 on_change = partial(loop.call_soon_threadsafe, refresh, outgoing.archive)
                 terms = LeaseTerms(pairs, batch.sent, most, on_change)
@@ -387,7 +394,7 @@ class Queries:
         if outgoing.span is not None:
             outgoing.span.end("answered")
         self._breaker.heard_at[service] = now
-        # As `CircuitBreakers.count` does, but without a call for each answer.
+        # `CircuitBreakers.count`, inlined: `hours` has three numbers for each of 24 hours. A test compares the two.
         hours, hour = self._breaker.hours.get(service), int(now // 3600)
         if hours is None or hours[hour % 24 * 3] != hour:
             self._breaker.count(service, now, answered=True)
@@ -399,7 +406,7 @@ class Queries:
         self._deliver(outgoing, ArchiveResponse(outgoing.archive, answer, None, now), not pairs)
 
     def _fail(self, outgoing: Query, error: PeerError | ParseError) -> None:
-        """Count a failure of the Archive, unless it proves nothing of it, and deliver the error."""
+        """Count a failure against the Archive, unless it may have another cause, and deliver the error."""
         why = failure_of(error)
         garbled = isinstance(error, PeerGarbled | ParseError)
         why.with_traceback(None)  # kept for as long as the Archive is in trouble

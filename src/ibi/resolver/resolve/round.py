@@ -127,8 +127,8 @@ class Round:
         _grace_until      when the round ends because an answer satisfies (`hurry`); infinity until then
         _waiting          the regular Archives that were asked and have not responded, by service
         _probationary     the same of probationary Archives
-        _inbox            responses of regular Archives that were not yielded yet; `_unread`: the rest of those that
-                          were taken out of it, while they are yielded
+        _inbox            responses of regular Archives that have come
+        _unread           what `responses` has taken out of `_inbox`, and has not yielded yet
         _probationary_inbox   the same of probationary Archives
         _wake             what `responses` waits for, while it waits
         _queued           the places of this round in the fair queue
@@ -195,7 +195,7 @@ class Round:
                         self._note(response)
                         yield response
                     if self._grace_until == inf and not self._waiting:
-                        self._widen()  # nothing that came satisfies
+                        self._widen()  # all that were asked have been heard, and none satisfies
                 elif not await self._woken_before(min(self._phase_until, self._stale_at, self._grace_until)):
                     self._end_phase()
             if self._probationary or self._probationary_inbox:
@@ -235,7 +235,7 @@ class Round:
             self._phase_until = inf
 
     def _has_ended(self) -> bool:
-        """Whether no regular Archive is waited for any more."""
+        """Whether the round is refused, all regular Archives have been heard, or the time after `hurry` has passed."""
         if self.refused or (self._phase == "all" and not self._waiting and not self._inbox):
             return True
         return self._grace_until < inf and not self._inbox and self._clock() >= self._grace_until
@@ -278,15 +278,17 @@ class Round:
         """Query every Archive that was not among the first; called by the fair queue, perhaps later."""
         if self._grace_until < inf:
             return  # an answer satisfies already
+        # `_queued` is empty if the fair queue has admitted the round at once, or was not asked.
         if self._queued and self._terms.deadline - self._clock() < self._times.per_archive / 2:
             self.refused = True  # its turn came too late: the Archives would not have enough time to answer
             self._wake_reader()
             return
         # No Archive may answer after the deadline, but answers that came before it are still read.
         self._phase, self._phase_until = "all", self._terms.deadline + READING
-        first, members = () if self.why == "everybody" else self._plan.archives, self._members()
-        self._send([one for one in members.regular if one not in first], self._waiting)
-        self._send([one for one in members.probationary if one not in first], self._probationary)
+        likely: Sequence[Archive] = () if self.why == "everybody" else self._plan.archives
+        members = self._members()
+        self._send([one for one in members.regular if one not in likely], self._waiting)
+        self._send([one for one in members.probationary if one not in likely], self._probationary)
         self._wake_reader()
 
     def _send(
@@ -297,11 +299,11 @@ class Round:
         use_cache: bool = False,
         alone: bool = False,
     ) -> None:
-        """Send the query to Archives; from now on they are in `waiting`, `_waiting` or `_probationary`.
+        """Send the query to Archives; from now on they are in `waiting`, which is `_waiting` or `_probationary`.
 
-        `use_cache`: whether a cached answer will do. It is not looked for when all Archives are asked: those with a
-        cached answer are among the likely holders, whose cached answers have been read already. `alone`: the query is
-        sent once more to one Archive, for this reader alone; the Archive is in `waiting` already.
+        `use_cache`: whether a cached answer will do. It is not looked for when all Archives are asked: nearly all that
+        have a cached answer are likely holders, and were asked before. `alone`: the query is sent once more to one
+        Archive, for this reader alone; the Archive is in `waiting` already.
         """
         if not archives:
             return
@@ -345,6 +347,7 @@ class Round:
         """
         if self._was_left or not (archive.service in self._waiting or archive.service in self._probationary):
             return  # the round does not wait for it any more
+        # It is one query, but is admitted as a round of all Archives: eight of these may run at once.
         size = max(len(self._members().regular), MOST_LIKELY)
         ask = partial(self._ask_alone, archive)
         queued = self._queries.fair_queue.enter(self._terms.client, size, ask)
