@@ -127,7 +127,7 @@ def test_what_this_process_changes_while_it_is_read_is_read_once_more(url: str) 
                 store.note_changed("document a")
 
         store.follow("document a", read)
-        until(lambda: reads.count("shared store") == 2)
+        until(lambda: reads.count("shared store") == 2, 30.0)
 
 
 def test_a_change_of_this_process_stays_while_older_counters_are_looked_at(url: str) -> None:
@@ -137,7 +137,7 @@ def test_a_change_of_this_process_stays_while_older_counters_are_looked_at(url: 
             document.write("first")
         store.watch()
         store.follow("document a", lambda: None)
-        until(lambda: store.count("document a") == 1)
+        until(lambda: store.count("document a") == 1, 30.0)
 
     class Late:
         """A connection that has read the counters when this process changes something."""
