@@ -44,7 +44,7 @@ settings.load_profile("ours")
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """More than there are cores: a test waits for disks, sockets and processes for most of its time."""
-    return (os.cpu_count() or 1) + 6
+    return (os.cpu_count() or 1) + 4
 
 
 def _is_ours(address: object) -> bool:

@@ -46,7 +46,7 @@ def following_tasks(
 ) -> list[PeriodicTasks]:
     """Make the tasks of the first process, which follow the settings: hand-overs, settling, copies, duties.
 
-    `ended`, `everywhere`: see `PeriodicTasks`.
+    `ended`, `everywhere`: as `PeriodicTasks` takes them.
     """
     # Separate loops, because no task must wait for the refresh of a large copy, which may take a day, and a
     # hand-over not even for a portion of an audit.

@@ -8,17 +8,22 @@ for one reader.
 
 A redirect is given while all of this holds:
 
-    the client may get it                               `FastPathClient.admitted`, `CachePolicy.refuses`
+    the headers allow it (`FastPathClient`): the Host is one of ours, the public URL the usual one; it is no loop, no
+    prefetch, and asks for no format                    `FastPathClient.admitted`
+    the client has not exceeded its limit               `CachePolicy.refuses`
     settings and Archives are those it was made for     `CachePolicy.digest`
     its answers have not ended                          `CachedRedirect.since`, `until`, `boot_until`
     the leases it rests on run                          `LeaseTable.began`
     nothing it rests on has changed                     `LeaseTable.name_versions`, `archive_versions`
     none of its Archives is unreliable                  `RedirectCache.withheld`
-    its reader can be counted                           `CachedRedirect.reader_count`
+    its reader can be counted: the Archive of the acknowledgment is included, and another count may be started
+                                                        `AcknowledgmentCounter.start`
 
 `at_once` checks it by `_look_up` and `RedirectCache.seconds_left`. `repeat`, which answers most readers, checks it with
 few calls. `repeat` declines some clicks that `at_once` answers. It answers no click that `at_once` declines: a test
-compares the two (`tests/unit/resolver/test_fast_path.py`).
+compares the two (`tests/unit/resolver/test_fast_path.py`). The server calls neither of them for what
+`Protocol._answer_at_once` leaves to the application: methods other than GET and HEAD, HTTP/1.0, connections that end
+with this request, unusual headers, long heads.
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ def _ignore(_name: str, _done: bool) -> None:  # noqa: FBT001 - a callback has n
 class PeriodicTasks:
     """Runs tasks of an Archive, as `tasks` lists them at the time. Two of them never run at once.
 
-    `ended` is called with the name of a task each time it has ended, and with whether it was done. `everywhere`: run
-    only those that each node has, or only the others; None: all.
+    `ended` is called with the name of a task each time it has ended, and with whether it was done. `everywhere`: True
+    runs only the tasks that each node does for itself, False only the others, None all of them.
     """
 
     def __init__(

@@ -172,14 +172,15 @@ class FileOpener:
 
     A file may be replaced between the look-up of its item and the opening of the file: then its name leads to
     other bytes. Therefore the item is looked up again when the file is open. This is enough, because a new
-    version is listed in staging, then moved to its place, then listed as placed (`FileStore.place_files`):
+    version is listed in staging, then moved to its place, then listed as placed (`FileStore.place_files`). The
+    second look-up finds one of these:
 
-    - If the second look-up lists the version still in staging, under the same name: this name is random and
-      never used again, so no other version was listed between the look-ups. If the file had left staging when
-      it was opened, it was opened in its place, where no other version can have been put meanwhile.
-    - If the second look-up lists the version as placed, its bytes are in their place then. The opened file
-      still has a name, so it has not been replaced, and is the file in that place. This also detects a
-      version that was replaced, and came back, between the look-ups.
+    - The version is in staging, under the same name as before. Names in staging are random and never used again,
+      so no other version was listed in between. Whether the file was opened in staging or already in its place,
+      it is this version: nothing else can have been put there.
+    - The version is placed, so its bytes are in their place now. A file that is replaced loses its name; the opened
+      one still has a name, so it is the one in that place. This holds, too, if the version was replaced in between
+      and put back.
     """
 
     def __init__(self, file_store: FileStore, listed: Callable[[Name], Holding]) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from ssrfguard import Policy, SSRFGuardError
 
-from ibi.errors import ForbiddenAddress
+from ibi.errors import ForbiddenAddress, IbiError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -173,21 +173,21 @@ class AddressPolicy:
         if reason is not None:
             raise ForbiddenAddress("the address {ip} must not be contacted: {reason}", ip=ip, reason=reason)
 
-    def _judge(self, text: str) -> str | None:
+    def _judge(self, text: str) -> IbiError | None:
         try:
             ip = _carried(ipaddress.ip_address(text))
         except ValueError:
-            return "it is not an IP address"
+            return IbiError("it is not an IP address")
         if _within(ip, self._open):
             return None
         if _within(ip, _REFUSED):
-            return "it is reserved, or hides another address"
+            return IbiError("it is reserved, or hides another address")
         if not ip.is_global or ip.is_multicast:
-            return "it is not public"
+            return IbiError("it is not public")
         try:
             self._guard.check_address(ip)
         except SSRFGuardError as refusal:
-            return str(refusal)
+            return IbiError("it is not public: {reason}", reason=refusal)
         return None
 
 

@@ -127,7 +127,7 @@ class Field:
         return json.loads(answer.body)
 
 
-def until(truth: Callable[[], object], seconds: float = 20.0) -> float:
+def until(truth: Callable[[], object], seconds: float = 60.0) -> float:
     """Wait until it is so; return how many seconds that took."""
     begun = time.monotonic()
     while not truth():
@@ -157,7 +157,7 @@ def field(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Field]:
             close_store(node.data)
 
 
-def until_led(field: Field, number: int, where: str, seconds: float = 20.0) -> None:
+def until_led(field: Field, number: int, where: str, seconds: float = 60.0) -> None:
     """Wait until every node leads the readers of an item there."""
     until(lambda: all(get(f"{node.root}/{name(number)}").location == where for node in field.nodes), seconds)
 
@@ -192,6 +192,12 @@ class Readers:
             try:
                 answer = get(f"{self._field.root}/{name(number)}")
             except OSError:
+                self.statuses[0] += 1
+                continue
+            if answer.status in {
+                502,
+                504,
+            }:  # the balancer's, for a request in flight on a node that was killed
                 self.statuses[0] += 1
                 continue
             self.statuses[answer.status] += 1
@@ -264,7 +270,7 @@ def test_when_a_node_is_killed_under_readers_none_is_led_wrong(field: Field) -> 
         time.sleep(1)
         here.start()
         time.sleep(1)
-    assert readers.wrong == []
+    assert readers.wrong == [], readers.wrong[:5]
     assert readers.statuses[302] > 100
     assert readers.statuses[0] <= READERS, "at most the requests in flight fail"
     assert field.ask(there, "/log/verify")["whole"]
@@ -275,7 +281,7 @@ def test_when_postgresql_is_started_again_under_readers_none_is_led_wrong(field:
         time.sleep(1)
         field.postgresql.restart()
         time.sleep(2)
-    assert readers.wrong == []
+    assert readers.wrong == [], readers.wrong[:5]
     assert readers.statuses[0] == 0
     until(lambda: all(get(f"{node.root}/-/readyz").status == 200 for node in field.nodes))
     until_led(field, 1, place(1))
