@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import ipaddress
+import logging
 import os
 import shutil
 import signal
@@ -22,7 +23,7 @@ from support.engines.postgresql import PostgreSQL, programs
 from support.engines.seaweedfs import SeaweedFS, running_seaweedfs, weed
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
     from pathlib import Path
 
 ALONE = "mark.alone"  # stands in every file with tests that run alone
@@ -68,6 +69,22 @@ def _stay_home(event: str, arguments: tuple[object, ...]) -> None:
 
 sys.addaudithook(_stay_home)
 filled_sentences.watch()
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was() -> Iterator[None]:
+    """Take back what a command that serves sets for its whole process, such as the level of the log.
+
+    Tests that compare all that was logged would see the events of libraries otherwise.
+    """
+    root = logging.getLogger()
+    level, raises = root.level, logging.raiseExceptions
+    yield
+    root.setLevel(level)
+    logging.raiseExceptions = raises
+    for handler in [each for each in root.handlers if type(each).__module__ == "ibi.runtime.logging"]:
+        root.removeHandler(handler)
+
 
 # A shell that puts the tests into the background has interrupts ignored by them, and by every command they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

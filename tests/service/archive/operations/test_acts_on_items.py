@@ -143,7 +143,7 @@ def test_an_edit_that_comes_in_between_is_neither_undone_nor_removed_unseen(
 
 OFFERED = """INSERT INTO giving
 (id, item, peer, address, passage, proof, fingerprint, service, remove, who, stage, moment) VALUES
-('00000000000000000000000000000000', 1, 'there', 'http://127.0.0.1:9', 'p', 'q', '', '', 0, 'otto', 'offered',
+('00000000000000000000000000000000', 1, 'there', 'http://127.0.0.1:9', 'p', 'q', '', '', (1 = 0), 'otto', 'offered',
 '2030-01-01T00:00:00Z')"""
 
 
