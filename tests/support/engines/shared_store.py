@@ -16,9 +16,8 @@ from ibi.runtime.shared.store import STORE_FILES, close_store, store_of
 from support.engines.postgresql import PostgreSQL
 from support.engines.wanted_store import wanted_store
 
-_given: list[
-    PostgreSQL
-] = []  # the cluster of the tests that run now, if new resolvers are to be in PostgreSQL
+# The cluster of the tests that run now, if new resolvers are to be in PostgreSQL.
+_given: list[PostgreSQL] = []
 _made: list[tuple[Path, str]] = []  # the data directories that were given a database there, and its URL
 
 

@@ -117,9 +117,9 @@ class ChangeRequests:
 
     async def catch_up(self, archive: Archive) -> bool:
         """Have what an Archive has changed until now requested and applied; return whether it was."""
-        ended: asyncio.Future[PeerError | None] = asyncio.get_running_loop().create_future()
         if not self.supports(archive):
             return False
+        ended: asyncio.Future[PeerError | None] = asyncio.get_running_loop().create_future()
         self._since[archive.service] = self._cache.moment
         self.renew(archive, lambda error: None if ended.done() else ended.set_result(error))
         return await ended is None and self.supports(archive)

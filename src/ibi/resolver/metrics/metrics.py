@@ -128,9 +128,8 @@ class Metrics(numbers.Metrics):
         self._hints = FAMILIES.indexes("hints_total")
         self._cached = FAMILIES.indexes("remembered_total")
         self._dropped = FAMILIES.indexes("thanks_dropped_total")
-        self._of_stores: list[
-            tuple[int, Callable[[], int]]
-        ] = []  # the index of each number, and what counts it
+        # The index of each number, and what counts it.
+        self._of_stores: list[tuple[int, Callable[[], int]]] = []
         self._seen = Counter[int]()
 
     def follow_stores(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import zlib
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from ibi.errors import SetupError
+from ibi.runtime.shared.store import free_locks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from ibi.runtime.shared.store import SharedStore
 
 _LOCK: Final = "SELECT pg_try_advisory_lock(%(space)s, hashtext(%(name)s))"
-_UNLOCK: Final = "SELECT pg_advisory_unlock_all()"
 _SPACE: Final = zlib.crc32(b"ibi replies") >> 1  # a lock of two numbers meets none of those with one
 _READ: Final = "SELECT facts FROM reply WHERE name = %(name)s"
 _WRITE: Final = (
@@ -71,8 +71,6 @@ def held_reply(
                 run.exec_driver_sql(_FORGET, {"before": moment - kept_seconds})
                 yield SharedReply(run, name, moment)
             finally:
-                with suppress(SQLAlchemyError, store.engine.dialect.loaded_dbapi.Error):
-                    run.exec_driver_sql(_UNLOCK)  # now: the client may repeat its request at once
-                connection.invalidate()  # closes it, which frees the lock, whatever has happened
+                free_locks(connection)
     except SQLAlchemyError as error:
         raise SetupError("the store cannot be reached now; ask again in a moment") from error

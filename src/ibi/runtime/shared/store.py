@@ -164,8 +164,6 @@ class SharedStore:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep every node from serving during a block. Raises SetupError if one serves."""
-        from sqlalchemy.exc import SQLAlchemyError
-
         with self.engine.connect() as connection:
             run = connection.execution_options(isolation_level="AUTOCOMMIT")
             try:
@@ -173,11 +171,7 @@ class SharedStore:
                     raise SetupError("a node serves from this store: stop all its nodes first")
                 yield
             finally:
-                with suppress(SQLAlchemyError, self.engine.dialect.loaded_dbapi.Error):
-                    run.exec_driver_sql(
-                        "SELECT pg_advisory_unlock_all()"
-                    )  # now: the next block may begin at once
-                connection.invalidate()  # closes it, which frees the lock, whatever has happened
+                free_locks(connection)
 
     def close(self) -> None:
         """End the watch, and close all connections."""
@@ -269,6 +263,15 @@ class SharedStore:
             _log.exception("a change of another node was not followed")
             return False
         return True
+
+
+def free_locks(connection: Connection) -> None:
+    """Free the advisory locks of a connection, so that the next one may take them at once, and close it."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    with suppress(SQLAlchemyError, connection.dialect.loaded_dbapi.Error):
+        connection.exec_driver_sql("SELECT pg_advisory_unlock_all()")
+    connection.invalidate()  # closes it, which frees them, whatever has happened
 
 
 class _NodeFile(NamedTuple):
