@@ -69,6 +69,14 @@ class SettingsFields(Fields, frozen=True):
             local=True,
         ),
     ] = UNSET
+    files_redirect: Annotated[
+        bool,
+        field(
+            "whether readers fetch files from the S3 store itself, by signed URLs",
+            "--files-redirect yes|no",
+            local=True,
+        ),
+    ] = UNSET
     backup_folder: Annotated[
         str,
         field(

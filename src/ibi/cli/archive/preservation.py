@@ -34,7 +34,8 @@ them knows, you settle: what you name, or --all, is claimed again at once. If it
 originals of it; if it was removed, it is back.
 """
 
-_FILE: Final = "file"
+_FILE: Final = ("file", "files")
+"""The second is the word of the resolver's command."""
 
 
 _MOVE: Final = """\
@@ -180,7 +181,7 @@ def _move_store(args: argparse.Namespace) -> int:
     from ibi.archive.store.postgresql.moving import move_store
 
     with Progress(say("rows copied")) as progress:
-        rows = move_store(directory(args), "" if args.to == _FILE else args.to, progress.at)
+        rows = move_store(directory(args), "" if args.to in _FILE else args.to, progress.at)
     remark("{count} rows were copied and compared; the old store is kept as it was", count=rows)
     return 0
 

@@ -88,7 +88,7 @@ def _move_store(args: argparse.Namespace) -> int:
     from ibi.app.resolver_moving import move_to_files, move_to_store
     from ibi.runtime.settings.rules import check_store
 
-    if args.to == "files":
+    if args.to in {"files", "file"}:  # the second is the word of the Archive's command
         move_to_files(args.data)
     else:
         check_store("--to", args.to)

@@ -352,7 +352,7 @@ def test_labels_go_on_after_a_restoration_and_after_each_move(postgresql: Postgr
     done("mint", "recover", "--data", back, "--moved")
     names.append(deposit(back))
     one, other = postgresql.new_database(), postgresql.new_database()
-    for store in ("file", one, other, "file"):
+    for store in ("file", one, other, "files"):
         done("archive", "move-store", "--data", data, "--to", store)
         names.append(deposit(data))
     for store in (one, other):  # none of them gives a label any more
