@@ -239,3 +239,19 @@ def test_no_published_migration_changes() -> None:
     }
     digests = {name: sha256(path.read_bytes()).hexdigest()[:16] for name, path in found.items()}
     assert digests == MIGRATIONS
+
+
+LAST_BEFORE_NODES = {"archive/store/schema": "0010", "resolver/shared": "0001", "runtime/shared": "0001"}
+"""Folders of migrations that run on a store of several nodes -> the last one before nodes of two versions."""
+
+
+def test_each_new_migration_says_whether_it_only_adds() -> None:
+    """If it only adds, nodes of the version before go on with the database."""
+    silent = [
+        path.name
+        for folder, last in LAST_BEFORE_NODES.items()
+        for path in (ROOT / "src/ibi" / folder / "migrations/versions").glob("[0-9]*.py")
+        if path.name[:4] > last
+        if not re.search(r"^only_adds = (True|False)$", path.read_text("utf-8"), re.MULTILINE)
+    ]
+    assert silent == []

@@ -11,7 +11,8 @@ The states of an Archive (in the README of this folder: how each is stored):
 "incomplete" (503), not "not found" (404).
 
 A reader's query must not be able to open a circuit by its content: a few odd URLs could then cut all readers off from
-an Archive. Only failed connections cannot be provoked in this way: five in a row open the circuit at once. After five
+an Archive. Only failed connections cannot be provoked in this way: five without an answer between them open the
+circuit at once. After five
 failures of any kind, after a request for a pause, and after an answer that is not believed (T08: false answers), the
 resolver sends a query of its own, a probe (`probes`), and the result of the probe decides.
 

@@ -76,7 +76,7 @@ class Knowledge:
         if chosen is None or chosen.answer is None:
             return
         answer, service = chosen.answer, chosen.archive.service
-        # Whether this Archive shows the original, and neither is known as its holder nor is the original disputed.
+        # Whether this Archive claims the original, and is not known as its holder yet. "": the original is disputed.
         is_new_holder = answer.state is ItemState.ORIGINAL and hint.original not in {service, ""}
         if hint.likely == service and not (is_new_holder or hint.early):
             return  # all of this is known already, as for most responses

@@ -128,7 +128,11 @@ class SharedStore:
         return int(found[1]) if found else 0
 
     def note_changed(self, part: str) -> None:
-        """Let a change of this process show at once to itself, before the watching thread has read of it."""
+        """Have this process read a part again that it has just changed, before the watching thread has read of it.
+
+        `count` returns a number that it never returned before. It is negative, unlike those of the store, so that the
+        next look finds another one there.
+        """
         if self.is_watched:
             with self._noting:
                 self._counts[part] = -next(self._own)
