@@ -38,11 +38,11 @@ class ClockLimits:
 
 
 def check_clock_reading(
-    record: StateRecord, now: int, machine: Machine, limits: ClockLimits, *, vouched: bool = False
+    record: StateRecord, now: int, machine: Machine, limits: ClockLimits, *, clock_confirmed: bool = False
 ) -> None:
     """Check that a clock that reads `now` (ticks) can be trusted. Raises ClockError with what to do.
 
-    `vouched`: a clock elsewhere agrees, so no running time is needed where another node has written the record.
+    `clock_confirmed`: a clock elsewhere agrees, so no running time is needed where another node has written the record.
     """
     if now < EPOCH * TICKS:
         raise ClockError(
@@ -54,7 +54,7 @@ def check_clock_reading(
     if limits.synchronised and machine.synchronised() is False:
         raise ClockError("the clock of this machine is not synchronised; no label is given until it is")
     # A date from a clock that has leapt ahead does lasting harm: all later dates must come after it.
-    ahead = _unexplained(record, now, machine, vouched=vouched)
+    ahead = _unexplained(record, now, machine, clock_confirmed=clock_confirmed)
     if ahead > limits.forward:
         problem = (
             "the clock is {days} days ahead of what is expected since the last label; if it is right, confirm it: "
@@ -69,9 +69,9 @@ def behind(ticks: int) -> ClockError:
     return ClockError(problem, seconds=ticks // TICKS)
 
 
-def _unexplained(record: StateRecord, now: int, machine: Machine, *, vouched: bool) -> int:
+def _unexplained(record: StateRecord, now: int, machine: Machine, *, clock_confirmed: bool) -> int:
     """Return how many ticks the clock has advanced beyond the machine's running time; 0 if it is confirmed."""
     passed = now - record.clock
     if record.boot == machine.boot != UNKNOWN:
         return passed - (machine.running() - record.running)
-    return 0 if vouched or machine.synchronised() is not False else passed
+    return 0 if clock_confirmed or machine.synchronised() is not False else passed

@@ -96,7 +96,7 @@ def _refuse_elsewhere(state: LockedState | LockedRow, directory: Path | str, *, 
 
 def _repair(state: LockedState | LockedRow, machine: Machine, labels: int, *, clock_right: bool) -> Recovery:
     now = machine.now()
-    vouched = state.vouched(now)
+    confirmed = state.clock_confirmed(now)
     records = _records(state)
     # No label is given before its moment, so no date is later than the clocks plus AHEAD.
     furthest = now + AHEAD + state.margin
@@ -107,7 +107,7 @@ def _repair(state: LockedState | LockedRow, machine: Machine, labels: int, *, cl
     drawn = 1 + max((record.drawn for record in records), default=0)
     fresh = StateRecord(last, now, machine.running(), drawn, machine.boot, machine.identity, names)
     before = fresh if clock_right else known or fresh
-    check_clock_reading(before, now, machine, ClockLimits(), vouched=vouched)
+    check_clock_reading(before, now, machine, ClockLimits(), clock_confirmed=confirmed)
     if last > furthest:
         problem = "a label of {date} has been given, and the clock says {now}: it is behind, or was far ahead"
         raise ClockError(problem, date=date_text(last), now=date_text(now))

@@ -138,11 +138,13 @@ SENTENCES = {
 class StateFiles:
     """The two files of one data directory, for one process; the state stays open between draws.
 
-    `machine` is the identity of the machine, `running()` its running time in ticks. `noted`: when this process last
-    noted the time of change of the file. The others are counts of labels: `drawn` and `replicated` are those that the
-    state and its replica had when this process last read or wrote them; a file with a lower one was set back. `own` is
-    the last count that this process wrote; if `drawn` is another one, another process has written since.
-    `has_drawn`: whether this one has drawn.
+    machine        the identity of the machine
+    running        a function that returns the machine's running time in ticks
+    drawn          the count of labels of the state file, when this process last read or wrote it
+    replica_drawn  that of the replica; a file with a lower count than before was set back
+    own_drawn      the last count that this process wrote; if `drawn` is another one, another process has written since
+    has_drawn      whether this process has drawn
+    noted_at       when this process last noted the time of change of the file, in ticks of `running`
     """
 
     def __init__(self, directory: Path, machine: str, running: Callable[[], int]) -> None:
@@ -152,9 +154,9 @@ class StateFiles:
         self.path = str(directory / FOLDER / "state")
         self.handle: int | None = None
         self.identity = ""
-        self.drawn = self.replicated = self.own = 0
+        self.drawn = self.replica_drawn = self.own_drawn = 0
         self.has_drawn = False
-        self.noted = -_NOTED_EVERY
+        self.noted_at = -_NOTED_EVERY
         self._lock = str(directory / FOLDER / "lock")
         self._written = b""
         self._parsed: tuple[StateRecord | None, bytes | None] = (None, None)
@@ -209,7 +211,7 @@ class StateFiles:
         identity = file_identity(handle)
         # A repair makes a new file, to which the counts of the old file do not apply.
         if identity != self.identity:
-            self.drawn = self.replicated = self.own = 0
+            self.drawn = self.replica_drawn = self.own_drawn = 0
         self.handle, self.identity = handle, identity
 
     def close(self) -> None:
@@ -227,9 +229,9 @@ class LockedState:
     """The content of the files, while their lock is held.
 
     `record` and `replica`: None if they cannot be read; `fault`: why they cannot be trusted; `new`: there are
-    neither they nor other files of ours; `verified`: the state file was last changed at the moment that the
+    neither they nor other files of ours; `is_untouched`: the state file was last changed at the moment that the
     replica records. If not (after a kill, a power cut, or while others draw), it may have been changed from outside.
-    For `sure` and what follows it, see `waiting_room.LockedRecord`.
+    For `is_latest` and what follows it, see `waiting_room.LockedRecord`.
     """
 
     def __init__(self, files: StateFiles, lock: int, began: int) -> None:
@@ -239,13 +241,13 @@ class LockedState:
         self._began = began
         written = os.pread(lock, WIDTH + _NOTE_WIDTH + 1, 0)
         self.replica, note = files.parsed(written)
-        self._noted = note is not None and note != _UNNOTED
+        self._has_note = note is not None and note != _UNNOTED
         if files.handle is None or self.replica is None or self.replica.file != files.identity:
             files.open()
         self.record = self._read(written[:WIDTH])
-        self.new = self.verified = False
-        self.sure = files.has_drawn
-        self.identity, self.margin, self.kept, self.drew_last = files.machine, 0, True, False
+        self.new = self.is_untouched = False
+        self.is_latest = files.has_drawn
+        self.identity, self.margin, self.waits_locked, self.drew_last = files.machine, 0, True, False
         self.fault: StateFault | None = None
         if self.record and self.replica and self.replica.drawn < self.record.drawn:
             # A kill prevented the replica, or it was restored from a backup, perhaps together with the state.
@@ -257,10 +259,10 @@ class LockedState:
             return
         damaged = bool(written) and (self.replica is None or not note or len(written) != WIDTH + _NOTE_WIDTH)
         self.fault = StateFault.DAMAGED if damaged else self._judge(note)
-        self.sure = self.verified or files.has_drawn
+        self.is_latest = self.is_untouched or files.has_drawn
         if self.record is not None and self.fault is None:
             files.drawn = self.record.drawn
-            files.replicated = self.replica.drawn if self.replica else 0
+            files.replica_drawn = self.replica.drawn if self.replica else 0
 
     def _read(self, replicated: bytes) -> StateRecord | None:
         """Return the record of the open file; a line that equals the replica's is not parsed again."""
@@ -278,14 +280,14 @@ class LockedState:
         if record.file != files.identity:
             return StateFault.COPIED
         replicated = replica.drawn if replica else 0
-        if record.drawn < max(files.drawn, replicated) or replicated < files.replicated:
+        if record.drawn < max(files.drawn, replicated) or replicated < files.replica_drawn:
             return StateFault.OLDER
-        if replica is None or replica.drawn < record.drawn or note is None or not self._noted:
+        if replica is None or replica.drawn < record.drawn or note is None or not self._has_note:
             return None
-        self.verified = os.fstat(self._handle).st_ctime_ns <= int(note)
-        return None if self.verified else StateFault.TOUCHED
+        self.is_untouched = os.fstat(self._handle).st_ctime_ns <= int(note)
+        return None if self.is_untouched else StateFault.TOUCHED
 
-    def vouched(self, now: int) -> bool:  # noqa: ARG002 - no other clock is known
+    def clock_confirmed(self, now: int) -> bool:  # noqa: ARG002 - no other clock is known
         """Whether another clock agrees."""
         return False
 
@@ -298,7 +300,7 @@ class LockedState:
     def commit(self, record: StateRecord) -> None:
         """Make a later record durable: one write in place and one sync. Raises LostState, OSError."""
         line = record.line()
-        if self._noted:
+        if self._has_note:
             # A kill within the next write may leave the file with a new ctime and its old bytes, which would look
             # like a change from outside if the note of its last ctime were still there.
             overwrite(self._lock, _NOTHING_NOTED, WIDTH)
@@ -307,19 +309,19 @@ class LockedState:
         os.fdatasync(self._handle)
         if not self._in_place():
             raise LostState(SENTENCES[StateFault.MISSING], directory=self._folder)
-        self._files.drawn = self._files.own = record.drawn
+        self._files.drawn = self._files.own_drawn = record.drawn
         self._files.has_drawn = True
         # Reading the ctime of a file makes its next sync 50 % slower, so a burst of draws reads it once.
         now = self._files.running()
-        note = now - self._files.noted >= _NOTED_EVERY
+        note = now - self._files.noted_at >= _NOTED_EVERY
         self._write_replica(record, line, self._handle if note else None)
         if note:
-            self._files.noted = now
+            self._files.noted_at = now
 
     def note_change(self) -> None:
         """Note when the file was written, if this process wrote it last and has not noted it yet."""
         record = self.record
-        if self.fault is None and record and record.drawn == self._files.own and not self.verified:
+        if self.fault is None and record and record.drawn == self._files.own_drawn and not self.is_untouched:
             self._write_replica(record, record.line(), self._handle)
 
     def create(self, record: StateRecord) -> None:
@@ -341,8 +343,8 @@ class LockedState:
             raise
         self._files.close()
         self._files.adopt(handle)
-        self._files.drawn = self._files.replicated = record.drawn
-        self.record, self.fault, self.new, self.verified, self.sure = record, None, False, True, True
+        self._files.drawn = self._files.replica_drawn = record.drawn
+        self.record, self.fault, self.new, self.is_untouched, self.is_latest = record, None, False, True, True
 
     def _write_new_file(self, record: StateRecord) -> tuple[int, StateRecord]:
         """Write and sync a new file with the record; as root, give it to the owner of the folder."""
@@ -386,4 +388,4 @@ class LockedState:
         written = line + (_NOTHING_NOTED if noted is None else checked(changed, _NOTE_WIDTH))
         overwrite(self._lock, written)
         self._files.note_written(written, record, changed)
-        self._files.replicated = record.drawn
+        self._files.replica_drawn = record.drawn

@@ -207,7 +207,7 @@ class LockedRow:
 
     replica: StateRecord | None = None
     margin = MARGIN
-    kept = False
+    waits_locked = False
     drew_last = False
 
     def __init__(self, row: StateRow, connection: Connection) -> None:
@@ -217,7 +217,7 @@ class LockedRow:
         line, untouched, timeline, self._timeline, self.identity, microseconds = found
         self.moment = microseconds * 1000
         self.known: _Known | None = None
-        self.sure = timeline == self._timeline
+        self.is_latest = timeline == self._timeline
         self.new = line is None and not row.used(connection)
         self.record: StateRecord | None = StateRecord.read(line.encode()) if line else None
         self.fault = None if self.new else self._judge(line, untouched=untouched)
@@ -231,7 +231,7 @@ class LockedRow:
             return StateFault.MOVED
         return None if untouched else StateFault.TOUCHED
 
-    def vouched(self, now: int) -> bool:
+    def clock_confirmed(self, now: int) -> bool:
         """Return True if the clock of the database agrees with ours. Raises ClockError if it does not."""
         apart = now - self.moment
         if abs(apart) > MOST_SKEW:
@@ -251,7 +251,7 @@ class LockedRow:
     def commit(self, record: StateRecord) -> None:
         """Write a later record; it is durable, and given to others, once the lock has been released."""
         self._connection.execute(_WRITE, {"record": record.line().decode(), "timeline": self._timeline})
-        self.record, self.sure = record, True
+        self.record, self.is_latest = record, True
         self.known = _Known(record, self._timeline, self.identity)
 
     def create(self, record: StateRecord) -> None:
@@ -267,10 +267,10 @@ class KnownRow:
     """
 
     margin = MARGIN
-    kept = False
+    waits_locked = False
     drew_last = True
     new = False
-    sure = True
+    is_latest = True
 
     def __init__(self, row: StateRow, known: _Known) -> None:
         self._row = row
@@ -278,7 +278,7 @@ class KnownRow:
         self.identity = known.identity
         self._now = 0
 
-    def vouched(self, now: int) -> bool:
+    def clock_confirmed(self, now: int) -> bool:
         """Return True; the clock of the database is compared when the record is written."""
         self._now = now
         return True

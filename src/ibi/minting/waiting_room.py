@@ -58,24 +58,24 @@ class Overtaken(Exception):
 class LockedRecord(Protocol):
     """The last record, while no other process can read or change it.
 
-    new          whether there is no record, nor anything else of ours
-    drew_last    whether this process was the last to draw
-    sure         whether no later date than that of the record can have been reserved. It can if the record may be an
-                 older one: after a kill, a change from outside, or a failover of the database
-    identity     what the record names as its machine
-    margin       by how many ticks the clocks of other nodes may be ahead of this one
-    kept         what a draw does if its first date is too far ahead. If `kept`, it waits under the lock. If not, it
-                 releases the lock, waits, and tries again with a new `LockedRecord`
+    new           whether there is no record, nor anything else of ours
+    drew_last     whether this process was the last to draw
+    is_latest     whether no later date than that of the record can have been reserved. It can if the record may be an
+                  older one: after a kill, a change from outside, or a failover of the database
+    identity      what the record names as its machine
+    margin        by how many ticks the clocks of other nodes may be ahead of this one
+    waits_locked  whether a draw whose first date is too far ahead waits under the lock. If not, it releases the lock,
+                  waits, and tries again with a new `LockedRecord`
     """
 
     new: bool
     drew_last: bool
-    sure: bool
+    is_latest: bool
     identity: str
     margin: int
-    kept: bool
+    waits_locked: bool
 
-    def vouched(self, now: int) -> bool:
+    def clock_confirmed(self, now: int) -> bool:
         """Whether another clock agrees with ours, which reads `now`. Raises ClockError if it contradicts."""
 
     def trusted(self) -> StateRecord:
@@ -168,18 +168,18 @@ class WaitingRoom:
             raise unusable(self._directory, error) from error
 
     def _reserve(self, state: LockedRecord, granularity: int, count: int) -> Batch | int:
-        """Draw under the lock, and wait there for the first date if the lock is `kept`.
+        """Draw under the lock, and wait there for the first date if the record `waits_locked`.
 
-        If it is not, and the first date is too far ahead, draw nothing: return when to try again, a moment in ticks.
+        If not, and the first date is too far ahead, draw nothing: return when to try again, a moment in ticks.
         """
         record = self._last_record(state)
         now = self._machine.now()
         last = record.last
-        if not (state.sure and record.names == self._names):
-            # A state that is not verified may be an old one without the latest labels. But given labels have past
+        if not (state.is_latest and record.names == self._names):
+            # The record may be an old one, without the latest labels. But given labels have past
             # dates, and reserved dates are less than AHEAD in the future.
             last = max(last, now + AHEAD + state.margin)
-            if not state.kept:
+            if not state.waits_locked:
                 # Written at once: the next try reads the record again, and would move the last date once more.
                 self._check(state, record, now)
                 record = record._replace(last=last, names=self._names)
@@ -193,13 +193,15 @@ class WaitingRoom:
             if early <= 0:
                 state.commit(self._record(state, batch.last, record, now, len(batch)))
                 return batch
-            if not state.kept:
+            if not state.waits_locked:
                 return now + early
             self._wait(now + early, longest=granularity)
 
     def _check(self, state: LockedRecord, record: StateRecord, now: int) -> None:
         """Check the clock, which reads `now`. Raises ClockError."""
-        check_clock_reading(record, now, self._machine, self._limits, vouched=state.vouched(now))
+        check_clock_reading(
+            record, now, self._machine, self._limits, clock_confirmed=state.clock_confirmed(now)
+        )
 
     def draw(self, granularity: int) -> int:
         """Draw the next date and wait until it is due (Algorithm 4). Raises the errors of `reserve`."""

@@ -167,7 +167,7 @@ def check_minting(data: Path, machine: Machine, *, expected: bool) -> Iterator[F
         with closing(kept), kept.locked() as state:
             record = None if state.new else state.trusted()
             if row is not None:
-                state.vouched(machine.now())
+                state.clock_confirmed(machine.now())
     except LostState as lost:
         yield _lost(lost, data)
         return
@@ -187,7 +187,7 @@ def check_minting(data: Path, machine: Machine, *, expected: bool) -> Iterator[F
         sentence = "labels given: {count}; the last carries {date}"
         yield ok("minting", sentence, count=record.drawn, date=date_text(record.last))
     if record is not None:
-        yield from _disbelief(record, machine, vouched=row is not None)
+        yield from _disbelief(record, machine, clock_confirmed=row is not None)
 
 
 def _row_of(data: Path) -> StateRow | None:
@@ -203,9 +203,9 @@ def _lost(error: LostState, data: Path) -> Finding:
     return replace(fault("minting", error), remedy=repair_command(error, data))
 
 
-def _disbelief(record: StateRecord, machine: Machine, *, vouched: bool = False) -> Iterator[Finding]:
+def _disbelief(record: StateRecord, machine: Machine, *, clock_confirmed: bool = False) -> Iterator[Finding]:
     """Report the fault of the clock, if minting after this record would not trust it."""
     try:
-        check_clock_reading(record, machine.now(), machine, ClockLimits(), vouched=vouched)
+        check_clock_reading(record, machine.now(), machine, ClockLimits(), clock_confirmed=clock_confirmed)
     except ClockError as error:
         yield fault("clock", error, "set the clock right; until then no label is given")
