@@ -14,7 +14,7 @@ from ibi.archive.search.words import SearchQuery, match_expression
 from ibi.archive.search.words import read_search_query as read_search
 from ibi.http.handle_records import WantedValues
 from ibi.http.response import Refusal
-from ibi.resolver.evidence.pages import entry_filter
+from ibi.resolver.evidence.reading import entry_filter
 from ibi.resolver.members.settings_changes import CHANGEABLE_BY_COMMAND, checked_setting
 from ibi.resolver.operations.registrations import RegisterFields
 from proofs.fuzz.of_archives import records
@@ -74,7 +74,7 @@ QUERIES: Final = (
         seeds=("0.5", "1e400", "nan", "\uff17"),
     ),
     Target(
-        "resolver.evidence.pages.entry_filter", lambda text: entry_filter(text, text), seeds=("8JMKD3MGP8W/35MMLL8",)
+        "resolver.evidence.reading.entry_filter", lambda text: entry_filter(text, text), seeds=("8JMKD3MGP8W/35MMLL8",)
     ),
     Target(
         "resolver.members.settings_changes.changed", lambda body: _changes(read_json(body)), "bytes",

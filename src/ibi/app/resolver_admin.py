@@ -30,7 +30,7 @@ from ibi.http.request import Request, hosts_of
 from ibi.identifier.dates import TICKS, date_text
 from ibi.resolver.api import holders, openapi
 from ibi.resolver.evidence.log import EVIDENCE_FILE
-from ibi.resolver.evidence.pages import OriginalsAlerts
+from ibi.resolver.evidence.reading import OriginalsAlerts
 from ibi.resolver.members.registrar import Registrar
 from ibi.resolver.operations.context import ActingOnResolver
 from ibi.resolver.operations.listed import GROUPS, OPERATIONS

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.errors import SetupError
 from ibi.resolver.evidence.chain import read_line
 from ibi.resolver.evidence.log import EVIDENCE_FILE
-from ibi.resolver.evidence.pages import moved_names, put_holder
+from ibi.resolver.evidence.reading import moved_names, put_holder
 from ibi.resolver.evidence.table import EvidenceTable
 from ibi.runtime.durable_files import replace_file
 from ibi.runtime.shared.store import node_name

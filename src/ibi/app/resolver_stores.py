@@ -20,7 +20,7 @@ from ibi.resolver.cache.lease_table import LeaseTable
 from ibi.resolver.cache.redirects import RedirectCache
 from ibi.resolver.evidence.claims import ClaimTimes
 from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
-from ibi.resolver.evidence.pages import rebuild_hints
+from ibi.resolver.evidence.reading import rebuild_hints
 from ibi.resolver.members.status import Readiness
 from ibi.resolver.members.wrong_keys import WrongKeys
 from ibi.resolver.metrics.metrics import Metrics

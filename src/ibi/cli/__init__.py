@@ -98,7 +98,7 @@ def _run(args: argparse.Namespace) -> int:
     """Run a command; close the shared stores that it has opened."""
     # Looked up, not imported: most commands open none, and some must run on Python alone.
     shared = sys.modules.get("ibi.runtime.shared.store")
-    before: frozenset[object] = shared.open_stores() if shared else frozenset()
+    before: frozenset[object] = shared.opened_stores() if shared else frozenset()
     try:
         status: int = args.run(args)
     finally:

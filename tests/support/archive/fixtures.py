@@ -14,7 +14,7 @@ from ibi.archive.store import data_directory, schema
 from ibi.archive.store.data_directory import DataDirectory
 from ibi.runtime.database import migrate, open_engine
 from ibi.runtime.settings import ArchiveSettings
-from ibi.runtime.shared.store import MIGRATIONS, close_stores, open_stores
+from ibi.runtime.shared.store import MIGRATIONS, close_stores, opened_stores
 from support.archive import archive_fixture
 from support.archive.archive_fixture import NewArchive, Served, fill, listener, make_archive, serving
 from support.engines.postgresql import PostgreSQL
@@ -107,7 +107,7 @@ def databases_are_dropped(stored_in: str, request: pytest.FixtureRequest) -> Ite
 def stores_are_closed(request: pytest.FixtureRequest) -> Iterator[None]:
     """Close the stores that a test has opened in this process: what their Archives share beside the catalogue."""
     request.getfixturevalue("databases_are_dropped")  # begun before this one, so that it ends after it
-    before = open_stores()
+    before = opened_stores()
     yield
     close_stores(before)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ibi.cli.common import CommandGroup
     from ibi.resolver.evidence.chain import Entry
     from ibi.resolver.evidence.log import Evidence
-    from ibi.resolver.evidence.pages import OriginalsAlert
+    from ibi.resolver.evidence.reading import OriginalsAlert
 
 _MOST_SHOWN = 1_000_000  # entries that --last may ask for
 
@@ -112,7 +112,7 @@ def _show(args: argparse.Namespace) -> int:
 def _selected(args: argparse.Namespace, lines: Iterable[bytes]) -> Iterator[tuple[bytes, Entry | None]]:
     """Yield the lines that the options select, with their entries, and every damaged line with None."""
     from ibi.resolver.evidence.chain import read_line
-    from ibi.resolver.evidence.pages import mentions
+    from ibi.resolver.evidence.reading import mentions
 
     wanted = None if args.ibi is None else parse_ibi(args.ibi).canonical
     for text in lines:
@@ -123,7 +123,7 @@ def _selected(args: argparse.Namespace, lines: Iterable[bytes]) -> Iterator[tupl
 
 def _alerts(args: argparse.Namespace) -> int:
     from ibi.resolver.evidence.log import EVIDENCE_FILE
-    from ibi.resolver.evidence.pages import OriginalsAlerts, alert_facts
+    from ibi.resolver.evidence.reading import OriginalsAlerts, alert_facts
 
     _evidence(args.data)
     found, left, at, unread = OriginalsAlerts(args.data / EVIDENCE_FILE), args.last, 0, 0

@@ -79,7 +79,7 @@ def _acting(data: Path) -> Iterator[ResolverContext]:
     """Yield the context of decisions about the Archives of an existing resolver. Raises SetupError."""
     from ibi.app.resolver import open_registry
     from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
-    from ibi.resolver.evidence.pages import OriginalsAlerts
+    from ibi.resolver.evidence.reading import OriginalsAlerts
     from ibi.resolver.members.mail import MailSender
     from ibi.resolver.members.registrar import Registrar
     from ibi.resolver.operations.context import ResolverContext

@@ -2,5 +2,5 @@
 
 It never holds a key, a reader's address or the query of a persistent URL. See T42: missing evidence.
 
-Entry points: `log.Evidence`, `chain.verify_lines`, `pages.read_slice`, `pages.OriginalsAlerts`.
+Entry points: `log.Evidence`, `chain.verify_lines`, `reading.read_slice`, `reading.OriginalsAlerts`.
 """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ibi.errors import SetupError
 from ibi.resolver.evidence.chain import read_line
 from ibi.resolver.evidence.kept import log_at
-from ibi.resolver.evidence.pages import canonical_ibi, mentions
+from ibi.resolver.evidence.reading import canonical_ibi, mentions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

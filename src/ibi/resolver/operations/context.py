@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ibi.api.routes import Call
     from ibi.http.request import Request
     from ibi.resolver.evidence.log import Evidence
-    from ibi.resolver.evidence.pages import OriginalsAlerts
+    from ibi.resolver.evidence.reading import OriginalsAlerts
     from ibi.resolver.members.registrar import Registrar
     from ibi.resolver.members.status import NetworkStatus
 

@@ -19,10 +19,10 @@ from ibi.http.response import Refusal
 from ibi.identifier.forms import parse_ibi
 from ibi.resolver.evidence.chain import Anchor
 from ibi.resolver.evidence.log import EVIDENCE_FILE
-from ibi.resolver.evidence.pages import MOST_ENTRIES, alert_facts, entry_facts, entry_filter, read_slice
+from ibi.resolver.evidence.reading import MOST_ENTRIES, alert_facts, entry_facts, entry_filter, read_slice
 
 if TYPE_CHECKING:
-    from ibi.resolver.evidence.pages import AlertsSlice, LogSlice
+    from ibi.resolver.evidence.reading import AlertsSlice, LogSlice
     from ibi.resolver.operations.context import ResolverContext
 
 _USUAL_ENTRIES: Final = 50  # entries on one page, if the query names no other number

@@ -14,7 +14,7 @@ from ibi.api.fields import given
 from ibi.api.operation_pages import form_fields, query_fields
 from ibi.errors import IbiError
 from ibi.http.response import Refusal
-from ibi.resolver.evidence.pages import MOST_ENTRIES, entry_filter, read_slice
+from ibi.resolver.evidence.reading import MOST_ENTRIES, entry_filter, read_slice
 from ibi.resolver.members.settings_changes import (
     CHANGEABLE_OVER_HTTP,
     change_settings,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ibi.accounts.layout import Form, PageRequest
     from ibi.protocol.messages import ArchiveTitles
     from ibi.resolver.evidence.chain import Entry
-    from ibi.resolver.evidence.pages import AlertsSlice, OriginalsAlert
+    from ibi.resolver.evidence.reading import AlertsSlice, OriginalsAlert
     from ibi.resolver.model.archive import RegisteredArchive
     from ibi.resolver.operations.context import ActingOnResolver
     from ibi.resolver.pages.admin_archives import MemberStatuses

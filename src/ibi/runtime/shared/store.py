@@ -340,7 +340,7 @@ def _node_file(path: Path) -> _NodeFile | None:
     return known
 
 
-def open_stores() -> frozenset[object]:
+def opened_stores() -> frozenset[object]:
     """Return what names each store that is open in this process or one that it was forked from."""
     return frozenset(_stores)
 

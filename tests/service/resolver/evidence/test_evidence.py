@@ -39,7 +39,7 @@ from ibi.resolver.evidence.chain import (
 )
 from ibi.resolver.evidence.files import EvidenceFiles
 from ibi.resolver.evidence.log import EVIDENCE_FILE, FACTS, LONGEST_FACT, Evidence
-from ibi.resolver.evidence.pages import rebuild_hints
+from ibi.resolver.evidence.reading import rebuild_hints
 from support.checks.flushed_files import flushes
 from support.engines.shared_store import on_both_stores
 

@@ -13,7 +13,7 @@ from ibi.resolver.cache import store
 from ibi.resolver.cache.hints import HintCache
 from ibi.resolver.evidence.chain import Entry
 from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
-from ibi.resolver.evidence.pages import rebuild_hints
+from ibi.resolver.evidence.reading import rebuild_hints
 from ibi.runtime.durable_files import locked_file
 from support.concurrency.threads import until_waiting, waits_for
 from support.resolver.shared_files import HOLDS_THE_LOCK, process, read_line, tell, until

@@ -19,7 +19,7 @@ from ibi.accounts.tokens import Scope
 from ibi.cli import main
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import InclusionRequest
-from ibi.resolver.evidence import pages as log_pages
+from ibi.resolver.evidence import reading
 from ibi.resolver.evidence.chain import Entry
 from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.members.settings_changes import CHANGEABLE_OVER_HTTP
@@ -125,10 +125,10 @@ def test_a_long_log_is_read_page_by_page_and_of_each_no_more_than_must_be(tmp_pa
     assert [found.unread for found in pages if found.unread] == [1]
     seen = [entry.number for found in pages for entry in found.entries]
     assert seen == [number + 1 for number in range(400) if number % 9 == 0][::-1]
-    assert [each.number for each in log_pages.read_slice(path, lambda _: True, 200, 2).entries] == [199, 198]
-    assert log_pages.read_slice(path, lambda _: True, 10**17, 1).entries[0].number == 400
+    assert [each.number for each in reading.read_slice(path, lambda _: True, 200, 2).entries] == [199, 198]
+    assert reading.read_slice(path, lambda _: True, 10**17, 1).entries[0].number == 400
     path.unlink()
-    assert log_pages.read_slice(path, lambda _: True) == ([], 0, 0)
+    assert reading.read_slice(path, lambda _: True) == ([], 0, 0)
 
 
 def test_lines_that_cannot_be_read_end_no_page_in_silence_and_all_before_them_are_found(
@@ -154,18 +154,18 @@ def test_lines_that_cannot_be_read_end_no_page_in_silence_and_all_before_them_ar
     whole = path.stat().st_size
     with path.open("ab") as file:
         file.write(b'{"number":42,"mom')  # a write in progress
-    assert log_pages.read_slice(path, lambda _: True, most=1).unread == 0
+    assert reading.read_slice(path, lambda _: True, most=1).unread == 0
     path.write_bytes(b"\0" * whole)
     pages = paged(path, lambda _: True, 10)
     assert [found.entries for found in pages] == [[]] * len(pages)
     assert all(found.unread for found in pages[1:])  # the end might be a write in progress
 
 
-def paged(path: Path, wanted: Callable[[Entry], bool], most: int) -> list[log_pages.LogSlice]:
+def paged(path: Path, wanted: Callable[[Entry], bool], most: int) -> list[reading.LogSlice]:
     """All pages of a log, each of which looks at little."""
-    pages = [log_pages.read_slice(path, wanted, 0, most, slice_bytes=30_000)]
+    pages = [reading.read_slice(path, wanted, 0, most, slice_bytes=30_000)]
     while pages[-1].at:
-        pages.append(log_pages.read_slice(path, wanted, 0, most, slice_bytes=30_000, at=pages[-1].at))
+        pages.append(reading.read_slice(path, wanted, 0, most, slice_bytes=30_000, at=pages[-1].at))
         assert pages[-1].at < pages[-2].at
         assert len(pages) < 1000
     return pages
@@ -199,9 +199,9 @@ def test_alerts_are_worked_out_once_while_nothing_is_written_and_by_one_at_a_tim
     running: AdministeredResolver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worked, here = Counter[int](), Semaphore(1)
-    look: Callable[..., log_pages.LogSlice] = log_pages.read_slice
+    look: Callable[..., reading.LogSlice] = reading.read_slice
 
-    def counted(*what: Any, at: int) -> log_pages.LogSlice:
+    def counted(*what: Any, at: int) -> reading.LogSlice:
         assert here.acquire(blocking=False)  # no other thread reads them
         worked[at] += 1
         try:
@@ -211,7 +211,7 @@ def test_alerts_are_worked_out_once_while_nothing_is_written_and_by_one_at_a_tim
         finally:
             here.release()
 
-    monkeypatch.setattr(log_pages, "read_slice", counted)
+    monkeypatch.setattr(reading, "read_slice", counted)
     evidence = Evidence(running.data / EVIDENCE_FILE, time.time)
     evidence.write("alert", kind="suspect-originals", ibi=FIRST, archives=SECOND)
     running.token(Scope.READ)
@@ -225,12 +225,12 @@ def test_alerts_are_worked_out_once_while_nothing_is_written_and_by_one_at_a_tim
     evidence.close()
     assert [each["ibi"] for each in running.get_json("/alerts")["alerts"]] == [SECOND, FIRST]
     for _ in range(3):
-        for place in range(1, log_pages.MOST_CACHED):
+        for place in range(1, reading.MOST_CACHED):
             running.get_json(f"/alerts?at={place}")
         running.get_json("/alerts")
     assert set(worked.values()) == {1, 2}
     assert worked[0] == 2
-    for place in range(100, 100 + log_pages.MOST_CACHED):
+    for place in range(100, 100 + reading.MOST_CACHED):
         running.get_json(f"/alerts?at={place}")
     assert running.get_json("/alerts")["alerts"]
     assert worked[0] == 3  # no more than so many pages are remembered

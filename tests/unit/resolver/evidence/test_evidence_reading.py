@@ -9,9 +9,9 @@ import pytest
 
 from ibi.errors import ParseError
 from ibi.identifier.forms import parse_ibi
-from ibi.resolver.evidence import pages
+from ibi.resolver.evidence import reading
 from ibi.resolver.evidence.chain import CHAIN_START, LONGEST_LINE, Entry, NewEntry, write_line
-from ibi.resolver.evidence.pages import (
+from ibi.resolver.evidence.reading import (
     LogSlice,
     OriginalsAlerts,
     alert_facts,
@@ -221,7 +221,7 @@ def test_a_page_has_so_many_alerts_and_each_so_much_of_its_item(
     assert numbers(first.alerts[0].history) == [*range(1, 51), 74]
     assert [each.alert.number for each in alerts.read(at=first.at).alerts] == [53]
     assert [each.alert.number for each in alerts.read(before=55).alerts] == [54, 53]
-    monkeypatch.setattr(pages, "ALERTS_BYTES", len(log.lines[-1]) + 1)
+    monkeypatch.setattr(reading, "ALERTS_BYTES", len(log.lines[-1]) + 1)
     assert numbers(OriginalsAlerts(log.path).read().alerts[0].history) == [74]
 
 
@@ -235,7 +235,7 @@ def test_pages_are_read_once_until_the_log_grows_and_only_so_many_are_kept(
         reads.append((before, at))
         return read_slice(path, wanted, before, most, at=at)
 
-    monkeypatch.setattr(pages, "read_slice", counted)
+    monkeypatch.setattr(reading, "read_slice", counted)
     alerts = OriginalsAlerts(log.path)
     for before in (0, 0, 1, 2, 3, 0):
         alerts.read(before)
