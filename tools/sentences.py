@@ -44,8 +44,10 @@ OPERATIONS = {
     "number_field": 0,
     "ItemField": 5,
     "free_field": 0,
+    "Look": 0,
 }
-"""What operations, their groups, their fields and those of items are made by, and which argument is a sentence."""
+"""What operations, their groups, their fields, those of items and looks of alerts are made by, and which argument is a
+sentence."""
 HELPS: Final = {
     "argument": (2,),
     "flag": (2,),

@@ -12,7 +12,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ibi.resolver.resolve.queries import PER_ARCHIVE
+from ibi.resolver.resolve.queries import PROBE_SECONDS
 from proofs.common import numbered
 from proofs.common.report import Report, Scale
 from proofs.resolver.asking import Answer, ask_all, ask_at_once, milliseconds
@@ -114,7 +114,7 @@ async def _prove(report: Report, seed: int, scale: Scale) -> None:
             await world.town.behave(manner, each)
         await trial.ask_for_nothing("before", UNKNOWN_AT_ONCE, BEFORE)
         if trial.judged:  # until the probes, which so many failures have brought, have got no answer either
-            await asyncio.sleep(PER_ARCHIVE + SLACK)
+            await asyncio.sleep(PROBE_SECONDS + SLACK)
         for _ in range(scale.pick(3, 20, 50)):
             await trial.ask_for_nothing("after", 1, AFTER)
         answers = await trial.ask("cold", numbers[:cold])

@@ -41,36 +41,33 @@ MOST_OF_A_KIND: Final = 6
 """Answers of one kind that an explanation shows; more of them are folded."""
 
 
-STATE_WORDS: Final = {
-    AlertKind.BAD_URL: "Not understood",
-    AlertKind.NOT_FOUND: "Not found",
-    AlertKind.DELETED: "Removed",
-    AlertKind.NO_TRANSLATION: "Not found",
-    AlertKind.NO_ORIGINAL: "Not found",
-    AlertKind.SUSPECT_ORIGINALS: "Conflict",
-    AlertKind.INCOMPLETE: "Only for now",
-    AlertKind.UNSAFE_URL: "Not safe",
-    AlertKind.TOO_FAR: "Leads too far",
-    AlertKind.NO_SUCH_PAGE: "Not found",
-    AlertKind.WRONG_HOST: "Another host",
-    AlertKind.WRONG_METHOD: "Not allowed",
-    AlertKind.TOO_LONG: "Too long",
-    AlertKind.LOOP: "Going in circles",
-    AlertKind.BUSY: "Only for now",
-    AlertKind.TOO_MANY: "Too many at once",
-}
-"""Kind of an alert -> word beside its number."""
+class Look(NamedTuple):
+    """How the page of an alert shows its kind: the word beside its number, a class of the sheet, an icon."""
 
-_LOOKS: Final = {
-    AlertKind.DELETED: ("warn", "info"),
-    AlertKind.BAD_URL: ("warn", "warn"),
-    **dict.fromkeys((AlertKind.INCOMPLETE, AlertKind.BUSY, AlertKind.TOO_MANY), ("warn", "clock")),
-    **dict.fromkeys(
-        (AlertKind.NOT_FOUND, AlertKind.NO_TRANSLATION, AlertKind.NO_ORIGINAL, AlertKind.NO_SUCH_PAGE),
-        ("quiet", "search"),
-    ),
+    word: str
+    sheet_class: str
+    icon: str
+
+
+LOOKS: Final = {
+    AlertKind.BAD_URL: Look("Not understood", "warn", "warn"),
+    AlertKind.NOT_FOUND: Look("Not found", "quiet", "search"),
+    AlertKind.DELETED: Look("Removed", "warn", "info"),
+    AlertKind.NO_TRANSLATION: Look("Not found", "quiet", "search"),
+    AlertKind.NO_ORIGINAL: Look("Not found", "quiet", "search"),
+    AlertKind.SUSPECT_ORIGINALS: Look("Conflict", "bad", "warn"),
+    AlertKind.INCOMPLETE: Look("Only for now", "warn", "clock"),
+    AlertKind.UNSAFE_URL: Look("Not safe", "bad", "warn"),
+    AlertKind.TOO_FAR: Look("Leads too far", "bad", "warn"),
+    AlertKind.NO_SUCH_PAGE: Look("Not found", "quiet", "search"),
+    AlertKind.WRONG_HOST: Look("Another host", "bad", "warn"),
+    AlertKind.WRONG_METHOD: Look("Not allowed", "bad", "warn"),
+    AlertKind.TOO_LONG: Look("Too long", "bad", "warn"),
+    AlertKind.LOOP: Look("Going in circles", "bad", "warn"),
+    AlertKind.BUSY: Look("Only for now", "warn", "clock"),
+    AlertKind.TOO_MANY: Look("Too many at once", "warn", "clock"),
 }
-"""Kind of an alert -> class of the sheet, and icon; ("bad", "warn") for all others."""
+"""Kind of an alert -> how its page shows it."""
 
 
 class Act(NamedTuple):
@@ -123,8 +120,7 @@ def alert(value: Alert, known: Mapping[str, Responsible], reader: PageLanguage, 
         branding,
         page=reader,
         alert=value,
-        state_word=STATE_WORDS[value.kind],
-        look=_LOOKS.get(value.kind, ("bad", "warn")),
+        look=LOOKS[value.kind],
         title=title,
         detail=value.detail(translated),
         leading=value.leading(translated),

@@ -31,7 +31,7 @@ from ibi.resolver.resolve.resolver import RoundTrace, Trace
 from ibi.runtime.i18n import say
 from ibi.web import resolution_pages, resolver_pages
 from ibi.web.assets import assets
-from ibi.web.resolution_pages import MOST_OF_A_KIND, MOST_OPEN, STATE_WORDS
+from ibi.web.resolution_pages import LOOKS, MOST_OF_A_KIND, MOST_OPEN
 from ibi.web.resolver_pages import WRAPPER_NAMES
 from support.resolver.resolution import archive_of
 from support.web.html_page import Page
@@ -60,7 +60,7 @@ def test_every_alert_has_a_page_in_both_languages(kind: AlertKind) -> None:
     value = Alert(kind, url=URL, ibi=FIRST, problem=_fault("/x") if kind is AlertKind.BAD_URL else None)
     english, portuguese = Page(alert(value, "en")), Page(alert(value, "pt-BR"))
     for page, language in ((english, "en"), (portuguese, "pt-BR")):
-        assert f"{STATUS[kind]} · {say(STATE_WORDS[kind], language)}" in page.words
+        assert f"{STATUS[kind]} · {say(LOOKS[kind].word, language)}" in page.words
     assert english.heading != portuguese.heading
     assert (english.language, portuguese.language) == ("en", "pt-BR")
 

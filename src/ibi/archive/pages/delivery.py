@@ -1,7 +1,8 @@
 """Serve the data of items to readers who may have them: a file, the list of files, or a zip file of all.
 
 Whether a reader may have them is decided again at every request: a URL alone is not enough (SVC-10: URLs by reader;
-T24: forged addresses).
+T24: forged addresses). With the setting `files_redirect`, the reader who may have a file gets a signed URL of the S3
+store, which is enough for five minutes.
 """
 
 from __future__ import annotations

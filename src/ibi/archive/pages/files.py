@@ -179,8 +179,8 @@ class FileOpener:
       so no other version was listed in between. Whether the file was opened in staging or already in its place,
       it is this version: nothing else can have been put there.
     - The version is placed, so its bytes are in their place now. A file that is replaced loses its name; the opened
-      one still has a name, so it is the one in that place. This holds, too, if the version was replaced in between
-      and put back.
+      one still has a name, so it is the one in that place. If the version was replaced in between and put back, that
+      made a new file, and the opened one has no name.
     """
 
     def __init__(self, file_store: FileStore, listed: Callable[[Name], Holding]) -> None:

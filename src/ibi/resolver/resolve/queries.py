@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from ibi.resolver.resolve.batch import QueryBatch
     from ibi.resolver.resolve.breaker import CircuitBreakers
 
-PER_ARCHIVE: Final = 3.0
-"""Seconds for the whole answer of one Archive (docs/reference/threats.md)."""
+PROBE_SECONDS: Final = 3.0
+"""Seconds for the whole answer to a probe, unless `archive_seconds` is set; a query has a `Deadline`."""
 
 
 def excluded_meanwhile() -> QueryNotSent:
@@ -135,7 +135,7 @@ class Queries:
         cache: AnswerCache,
         metrics: Metrics,
         changes: ChangeRequests,
-        seconds: float = PER_ARCHIVE,
+        seconds: float = PROBE_SECONDS,
     ) -> None:
         self._client = client
         self._breaker = breaker

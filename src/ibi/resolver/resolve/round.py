@@ -19,13 +19,16 @@ The times, in seconds from the beginning of the round; those with names in lower
     5.2     READING after the deadline: the round ends; answers that came just before the deadline have been read
 
     archive_seconds (3.0) after its query, an Archive counts as silent. Every Archive gets this time, whether it is
-                          asked first or later, or what is left until the deadline.
+                          asked first or later, or what is left until the deadline. Half of it must be left when a
+                          query is sent, and when a round begins to ask all. It is also the time for the answer to
+                          a probe, and for the reply to an acknowledgment.
     grace_seconds (0.15)  after `hurry`, the round ends. `hurry` says that an answer satisfies, and that only the
                           awaited Archive (`Resolution.expect`) may still bring a better one.
 
 How a limit of time reaches a query: the settings (`Times`) determine the deadline of the resolution (`Terms`). Each
 batch of queries gets a `Deadline` of its own: `archive_seconds`, or less if the resolution ends before. In the second
-half of that time no query of the batch is sent any more (`QueryBatch.latest`).
+half of that time no query of the batch is sent any more (`QueryBatch.latest`). If the batch has less than half of
+`archive_seconds`, its silence does not count for the circuit breaker (`QueryBatch.judged`).
 
 A round that is left early cancels no query. An Archive whose connection was cut could conclude that another answer
 was enough, and so that the reader did not require the original. RES-03 and note 8 forbid that it can.
