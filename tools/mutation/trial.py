@@ -25,6 +25,7 @@ FIGURES: Final = "tests/style/test_limits.py::test_the_page_is_current"
 Outcome = Literal["killed", "survived", "unreached", "unfinished", "unsure"]
 """A test failed; none did; no test reaches the line; the time was over while none had failed; a test failed, and fails
 without the mutant, too."""
+NOT_COLLECTED: Final = "without the mutant, too, some of the tests cannot be collected"
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,9 @@ class Trials:
             return "unfinished", "", len(tests)
         if status == 0:
             return "survived", "", len(tests)
-        return ("killed" if self._passes(failed, tests) else "unsure"), failed, len(tests)
+        if self._passes(failed, tests):
+            return "killed", failed, len(tests)
+        return "unsure", failed or NOT_COLLECTED, len(tests)
 
     def _passes(self, failed: str, tests: Iterable[str]) -> bool:
         """Whether what failed passes without the mutant; without a test, whether the tests can be imported."""

@@ -38,6 +38,7 @@ With `IBI_TEST_STORE=postgresql` the tests of all modules use PostgreSQL alone, 
 """
 
 
+@pytest.hookimpl(tryfirst=True)  # else the order of names in an id depends on how pytest is called
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run each test with the stores that it is for."""
     in_stores(metafunc, both=metafunc.module.__name__.rpartition(".")[2] in ON_BOTH)

@@ -9,6 +9,7 @@ from support.resolver.fixtures import clock, memory, path
 __all__ = ["clock", "data", "memory", "path", "stored_in", "stores_are_dropped"]
 
 
+@pytest.hookimpl(tryfirst=True)  # else the order of names in an id depends on how pytest is called
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run each test with the store that it is for."""
     in_stores(metafunc)

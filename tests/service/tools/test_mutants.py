@@ -11,7 +11,7 @@ from mutation.collection import kept, measure
 from mutation.operators import Point, points
 from mutation.reach import Reach
 from mutation.tree import Tree
-from mutation.trial import FIGURES, Trials
+from mutation.trial import FIGURES, NOT_COLLECTED, Trials
 from mutation.violations import Violation, attempt
 
 SOURCE = "def larger(a, b):\n    return a > b\n"
@@ -94,6 +94,7 @@ def test_a_mutant_is_killed_survives_or_proves_nothing(tree: Tree) -> None:
     assert attempt("return", "test_itself") == ("killed", itself, 1)
     assert attempt("comparison", "test_itself") == ("survived", "", 1)  # it compares no equal ones
     assert attempt("comparison", "test_that_always_fails") == ("unsure", fails, 1)
+    assert attempt("return", "test_that_is_not_there") == ("unsure", NOT_COLLECTED, 1)
     assert (tree.root / "src/sample.py").read_text() == SOURCE
 
 
