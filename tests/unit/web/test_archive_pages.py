@@ -22,7 +22,7 @@ from ibi.errors import NotHeld, ParseError
 from ibi.identifier.forms import IBIForms
 from ibi.identifier.legacy import LegacyId
 from ibi.protocol.vocabulary import ContentType, ItemState
-from ibi.web import administration_pages
+from ibi.web import administration_pages, listed_items
 from ibi.web.item_page import LONGEST_TITLE, short_title
 from support.web.html_page import Page
 from support.web.unnamed import BRANDING, render
@@ -289,6 +289,7 @@ def test_a_list_shortens_titles_that_are_too_long(evil: str) -> None:
     holding = _holding(metadata={"title": (MetadataValue(evil, "en"),)})
     assert 0 < len(short_title(holding, "en")) <= LONGEST_TITLE + len(" …")
     listed = ListedItem(holding, holding.metadata or {}, Access.OPEN)
+    assert listed_items.listed(listed, "en", "")["source"] == ""
     assert len(render(ArchivePage(10, newest=(listed,) * 10), "en")) < 20_000
     health = ArchiveHealth(
         {"Original": 1, "Copy": 0, "Deleted": 0}, 0, 0, 10**10, 0, "", 0, 0, 0, [], switched_on=True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -236,6 +237,18 @@ def test_an_explanation_marks_the_deciding_answer_of_each_round_and_carries_its_
     assert {f"Round 2: where is {NEXT}?", "state Original", "url http://a/b", "! asks for"} <= page.words
     # The decision rests on one pair; the others are folded.
     assert body.index(b"ibi.lastedition rep") < body.index(b"The whole answer") < body.index(b"<code>ibi rep")
+
+
+def test_an_answer_that_names_another_next_item_decided_nothing() -> None:
+    decision = Redirect("http://a/b", archive_of(ARCHIVE), WantedEntry(ITEM, Entry()), None, UrlList({}))
+    trace, elsewhere = _long_trace(0), UrlList({"ibi.lastedition": ("rep", OTHER), "ibi": ("rep", FIRST)})
+    trace.rounds[0].responses.insert(
+        0, ArchiveResponse(archive_of(OTHER, "other.example"), elsewhere, at=0.0)
+    )
+    decided = explanation(Explanation(decision, trace), "en").decode().split('class="decided"')
+    assert [re.findall("(?:archive|other)[.]example", part)[0] for part in decided[1:]] == [
+        "archive.example"
+    ] * 2
 
 
 @pytest.mark.parametrize(

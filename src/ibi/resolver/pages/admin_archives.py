@@ -218,7 +218,7 @@ class ArchivePages:
         name = typed.one("ibi") if typed else visit.name.canonical if visit.rest else ""
         if name:
             return ArchivePage(_one(every, name), what=typed.one("what") if typed else "")
-        text, state = visit.query.get("text", "").strip()[:512], visit.query.get("state", "")
+        text, state = visit.query.get("text", "").strip(), visit.query.get("state", "")
         found = [each for each in every if state in {"", each.state} and _has(each, text)]
         begin = visit.query.get("from", "")
         at = int(begin) if begin.isdecimal() and len(begin) < 7 else 0  # noqa: PLR2004 - no such list is longer

@@ -229,6 +229,9 @@ def test_a_type_in_own_words_waits_while_another_kind_is_chosen() -> None:
     back = Form([("kind", "map"), ("subtype", "map"), ("type_other", "score")])
     as_other = deposit_form.values(ItemFormPage(typed_values(back), step="kind:other"), "en")
     assert as_other["types"] == ["score"]
+    several = Form([("kind", "other"), *(("dc.type", text) for text in ("score", "tune", "song"))])
+    as_map = deposit_form.values(ItemFormPage(typed_values(several), step="kind:map"), "en")
+    assert (as_map["types"], as_map["type_other"]) == (["tune", "song"], "score")
 
 
 def test_the_end_of_an_embargo_counts_only_with_an_embargo(maria: Librarian) -> None:

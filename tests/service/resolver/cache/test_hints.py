@@ -253,17 +253,20 @@ def test_a_map_that_is_full_because_of_an_endless_read_loses_hints_and_goes_on(
     monkeypatch.setattr(store, "SPARE", 256 * 1024)
     hints = HintCache(path, most_bytes=256 * 1024)
     with looking_into(path) as file, file.reading():
-        until(lambda: _one_more(hints) and hints.dropped > 0)
+        until(lambda: _dropped(hints, 500) > 0)
+        until(lambda: _dropped(hints, 1) == 1)  # each is counted
     hints.remember(["after"], likely="service/a")
     hints.flush()
     assert hints.of("after").likely == "service/a"
     hints.close()
 
 
-def _one_more(hints: HintCache) -> bool:
-    hints.remember((f"{random.random()}" for _ in range(500)), likely="service/a")
+def _dropped(hints: HintCache, number: int) -> int:
+    """How many of so many new hints are dropped."""
+    before = hints.dropped
+    hints.remember((f"{random.random()}" for _ in range(number)), likely="service/a")
     hints.flush()
-    return True
+    return hints.dropped - before
 
 
 def test_a_removal_is_that_of_the_holder_and_no_other_one_inherits_it(path: Path) -> None:
