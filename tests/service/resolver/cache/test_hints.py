@@ -415,7 +415,7 @@ def test_a_file_that_is_larger_than_it_may_be_by_now_takes_new_hints(
     filled(path, 15_000)
     monkeypatch.setattr(store, "SPARE", 64 * 1024)
     hints = HintCache(path, most_bytes=64 * 1024)
-    until(lambda: _one_more(hints) and hints.of("item/1").likely is None)
+    until(lambda: _dropped(hints, 500) >= 0 and hints.of("item/1").likely is None)
     for number in range(100):
         hints.remember([f"new/{number}"], likely="service/b")
     hints.flush()
