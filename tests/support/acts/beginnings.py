@@ -21,6 +21,7 @@ import pytest
 from ibi.accounts.tokens import Scope, Tokens
 from ibi.api.jobs import Jobs
 from ibi.app.archive import archive_directory
+from ibi.archive.store.postgresql.nodes import texts_of
 from ibi.archive.store.tables import listings
 from ibi.cli import main
 from ibi.runtime.settings import ArchiveSettings, Peer
@@ -99,7 +100,8 @@ class Beginning:
 
     def decided(self) -> dict[str, Any]:
         """What is decided about the Archive, and the jobs, without what differs from place to place."""
-        files = {path.name: self.anywhere(path.read_text()) for path in sorted(self.ways.data.glob("*.toml"))}
+        texts = texts_of(self.ways.data)
+        files = {name: self.anywhere(text) for name, text in texts.items() if name.endswith(".toml")}
         jobs = json.loads(self.ways.program("GET", "/jobs").body)["jobs"]
         return {"files": files, "jobs": [(each["operation"], each["state"]) for each in jobs]}
 

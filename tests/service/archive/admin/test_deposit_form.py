@@ -387,6 +387,7 @@ def test_the_review_shows_the_item_before_anything_is_deposited(maria: Librarian
     assert page.status == 200
     for words in ("SILVA, Maria.", "Revista", "a.txt", "Nothing has been deposited yet", "March 12, 2026"):
         assert words in page.text, words
+    assert f"http://127.0.0.1:{maria.port}/" in page.text
     assert re.findall('href="/-/admin/items/[^"]*"', maria.look("/-/admin/items").text) == before
     maria.page = page
     form = send(maria, *fields_of(page), ("step", "form"))

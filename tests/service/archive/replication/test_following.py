@@ -116,6 +116,7 @@ def test_a_copy_follows_its_original_to_a_third_archive(there: Archive, tmp_path
             assert here.source().since == ""
 
 
+@pytest.mark.one_store("sqlite", "it is restored by copying its folder")
 def test_a_restored_archive_has_all_its_copies_compared(
     there: Archive, here: Archive, tmp_path: Path
 ) -> None:

@@ -84,7 +84,10 @@ def test_where_restored_originals_are_is_waited_for(
         with here.item_store() as item_store:
             with item_store.catalogue.writing() as writer:
                 unsettle_originals(writer.run, "2026-11-21T10:00:00Z", 0)
-            result = await Settler(item_store, here.data).ask("maria")
+            settler, steps = Settler(item_store, here.data), list[tuple[int, int | None]]()
+            number = settler.count()
+            result = await settler.ask("maria", lambda done, total: steps.append((done, total)))
+        assert steps == [(number, number)]
         assert [type(problem) for url, problem in result.problems if url == root] == [PeerSilent]
 
     assert seconds_of(ask) == pytest.approx(LIMIT, abs=0.1)
