@@ -12,6 +12,7 @@ from ibi.errors import ClockError
 from ibi.identifier.dates import MINUTE, TICKS
 from ibi.minting import WaitingRoom
 from ibi.minting.clock import ClockLimits
+from ibi.minting.waiting_room import AHEAD
 from support.machine import START, FalseMachine, waiting_room_at
 
 TOLERANCE = ClockLimits().back
@@ -40,6 +41,17 @@ def test_a_clock_set_back_after_a_long_wait_is_noticed(tmp_path: Path) -> None:
         clock.at = START
         with pytest.raises(ClockError):
             waiting_room.draw(MINUTE)
+
+
+def test_a_clock_is_waited_for_as_long_as_it_may_go_back_and_no_longer(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with waiting_room_at(tmp_path, clock) as waiting_room:
+        longest = AHEAD + TOLERANCE
+        with pytest.raises(ClockError):
+            waiting_room.wait_until(clock.at + longest + 1)
+        due = clock.at + longest
+        waiting_room.wait_until(due)
+        assert clock.at >= due
 
 
 @pytest.mark.proves("GEN-44")

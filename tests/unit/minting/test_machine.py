@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -36,3 +38,19 @@ def test_the_clock_counts_nanoseconds_and_does_not_stand_still() -> None:
     assert abs(machine.now() - first) < 60 * 10**9
     with pytest.raises(ValueError, match="negative"):
         machine.sleep(-1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "synchronised"), [(0, True), (4, True), (5, False), (6, True), (-1, None)]
+)
+def test_the_answer_of_the_kernel_says_whether_the_clock_is_synchronised(
+    monkeypatch: pytest.MonkeyPatch, answer: int, synchronised: bool | None
+) -> None:
+    library = SimpleNamespace(adjtimex=lambda _: answer)
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: library)
+    assert this_machine().synchronised() is synchronised
+
+
+def test_a_kernel_that_cannot_be_asked_says_nothing_of_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace())
+    assert this_machine().synchronised() is None
