@@ -1,5 +1,5 @@
 # Short names for what is done often. `./try.sh` and `./test.sh` do the same on a machine without make.
-.PHONY: help try test quick test-313 docs site pictures man messages format lock count bench bench-full bench-against proofs \
+.PHONY: help try test quick test-313 test-postgresql docs site pictures man messages format lock count bench bench-full bench-against proofs \
 	mutants mutants-collect mutants-quick violations dist composed typed nodes packages
 
 help:  ## show this list
@@ -21,6 +21,9 @@ quick:  ## the tests that open no socket and start no server, with fewer example
 
 test-313:  ## the same with Python 3.13
 	IBI_PYTHON=python3.13 ./test.sh
+
+test-postgresql:  ## the tests of Archives and resolvers again, with PostgreSQL in place of their files
+	IBI_TEST_STORE=postgresql ./test.sh --beside tests/service/archive tests/service/resolver
 
 format:  ## put the code into shape
 	.venv/bin/python -m ruff format .

@@ -177,7 +177,10 @@ class Administration:
     async def _submit(
         self, page_request: PageRequest, handler: PageHandler, word: str, receive: Receive
     ) -> Response:
-        """Act on a form. A problem is shown on the same page, with everything that was typed."""
+        """Act on a form. A problem is shown on the same page, with everything that was typed.
+
+        If the form cannot be read, as on a full disk, nothing of it is known: the page says only that.
+        """
         form, request = Form(), page_request.request
         layout = Layout(signed=page_request.signed, here=word)
         read_form: ReadForm = form_without_files

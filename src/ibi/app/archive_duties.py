@@ -46,7 +46,8 @@ def following_tasks(
 ) -> list[PeriodicTasks]:
     """Make the tasks of the first process, which follow the settings: hand-overs, settling, copies, duties.
 
-    `ended`, `everywhere`: as `PeriodicTasks` takes them.
+    `ended`: as `PeriodicTasks` takes it. `everywhere`: only the tasks that each node has (True), only the others
+    (False), or all (None).
     """
     # Separate loops, because no task must wait for the refresh of a large copy, which may take a day, and a
     # hand-over not even for a portion of an audit.

@@ -276,8 +276,8 @@ def find_wanted(
 
     For a bare translation (`+`, which names no language), the reader's preference decides, step by step (RES-07:
     choice of a translation): first the translation in the best language; else one whose language the answer does not
-    name; else the item itself, if the answer lists translations of it and says which of them the item is. A language
-    without a country (`pt`) also accepts one with a country (`pt-BR`, AMB-47).
+    name; else the item itself, if the answer lists translations of it and one of them has the item's own name. A
+    language without a country (`pt`) also accepts one with a country (`pt-BR`, AMB-47).
     """
     candidates = [offered for offered in usable if relation.accepts(offered)]
     for index, step in enumerate(relation.steps):

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from ibi.archive.membership import announcing
+from ibi.archive.membership.announcing import Announcer
 from ibi.archive.model.handover import GiverStage
 from ibi.archive.store.tables import memberships
 from ibi.archive.store.tables.memberships import MembershipRecord, MembershipStanding
 from ibi.cli import main
-from ibi.identifier.forms import parse_ibi
+from ibi.identifier.forms import Name, parse_ibi
 from support.archive.replication_fixture import Archive, make_archive
 from support.ports import free_port
 from support.resolver import process
@@ -140,3 +141,23 @@ def test_a_hand_over_waits_for_a_silent_resolver_once_and_not_for_long(
         # The receiver waits, and the giver; after that, neither does.
         assert seconds[0] >= 1
         assert max(seconds[1:]) < 1
+
+
+@pytest.mark.proves("ARC-08")
+@pytest.mark.parametrize(("remove", "states"), [(False, ["Copy"]), (True, ["Copy", "Copy without files"])])
+def test_resolvers_get_a_notice_before_a_hand_over_ends_and_again_if_its_end_changes_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, remove: bool, states: list[str]
+) -> None:
+    giving, taking = two_archives(tmp_path, f"http://127.0.0.1:{free_port()}")
+    giving.put(ITEMS[0], files={"index.html": b"here"})
+    seen = list[str]()
+
+    async def announce(announcer: Announcer, _changed: Sequence[Name]) -> None:
+        holding = announcer.catalogue.holding(parse_ibi(ITEMS[0]))
+        if announcer.data == giving.data and holding is not None:
+            seen.append(f"{holding.state}{'' if holding.files else ' without files'}")
+
+    monkeypatch.setattr(Announcer, "announce", announce)
+    with giving.operated(), taking.operated():
+        assert hand_over(giving, ITEMS[0], remove=remove) is GiverStage.DONE
+    assert seen == states
