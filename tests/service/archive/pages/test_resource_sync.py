@@ -216,7 +216,8 @@ def test_what_happened_in_another_archive_is_no_change_here(
         number = writer.holding(name).number  # type: ignore[union-attr]  # it was added
         there = {"archive": "elsewhere.example/a/2010/01.01.00.00"}
         add_event(writer.run, number, ItemEvent("2011-01-01T00:00:00Z", "otto", "edited", there))
-        writer.run("UPDATE item SET unsettled = '2026-01-01T00:00:00Z' WHERE rep = :name", name=SECOND)
+        unsettled = {"since": "2026-01-01T00:00:00Z", "name": SECOND}
+        writer.run("UPDATE item SET unsettled = :since WHERE rep = :name", **unsettled)
     base, service = "https://archive.example", str(archive.settings.service.main)
     with archive.catalogue.reading() as run:
         listed = resource_sync.write_change_list(run, base, service, 0.0).decode()

@@ -97,8 +97,8 @@ def both(folder: Path) -> Iterator[BothPaths]:
 
 
 @pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BothPaths]:
-    with both(tmp_path_factory.mktemp("paths")) as made:
+def paths(tmp_path_factory: pytest.TempPathFactory, stored_in: str) -> Iterator[BothPaths]:
+    with both(tmp_path_factory.mktemp(stored_in)) as made:
         yield made
 
 

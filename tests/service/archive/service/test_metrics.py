@@ -91,6 +91,7 @@ def test_each_request_has_one_of_few_kinds(method: str, target: bytes, kind: str
     assert kind in KINDS
 
 
+@pytest.mark.one_store("sqlite", "a token that another process has made counts at once there")
 def test_an_archive_tells_what_it_was_asked_what_it_holds_and_what_is_wrong(tmp_path: Path) -> None:
     backups = tmp_path / "backups"
     (backups / "20261121T235300Z").mkdir(parents=True)
