@@ -1,6 +1,6 @@
 # Short names for what is done often. `./try.sh` and `./test.sh` do the same on a machine without make.
-.PHONY: help try test quick test-313 test-postgresql docs site pictures man messages format lock count bench bench-full bench-against proofs \
-	mutants mutants-collect mutants-quick violations dist composed typed nodes packages
+.PHONY: help try test quick test-313 test-postgresql docs site pictures man messages format lock count bench \
+	bench-full bench-against proofs mutants mutants-collect mutants-quick violations dist composed typed nodes packages
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12

@@ -176,8 +176,8 @@ class WaitingRoom:
         now = self._machine.now()
         last = record.last
         if not (state.is_latest and record.names == self._names):
-            # The record may be an old one, without the latest labels. But given labels have past
-            # dates, and reserved dates are less than AHEAD in the future.
+            # The record may be an old one, without the latest labels. But given labels have past dates, and reserved
+            # dates are less than AHEAD in the future.
             last = max(last, now + AHEAD + state.margin)
             if not state.waits_locked:
                 # Written at once: the next try reads the record again, and would move the last date once more.

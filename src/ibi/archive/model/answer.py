@@ -173,7 +173,8 @@ class _Builder(NamedTuple):
             for lead in wanted.leading() if len(wanted.steps) > 1 else ():
                 # The resolver needs them if it chooses among translations: for `+`, and for `+(pt)` if there are pt-BR
                 # and pt-PT. The chosen one may be in another Archive, where it is asked for by its name. For `!+`, the
-                # last edition may itself be in the language that the reader prefers: then a translation has its name.
+                # last edition may itself be in the language that the reader prefers: then it is listed among the
+                # translations, under its own name.
                 until_next = wanted.steps[: len(lead.steps) + 1]
                 if Step(StepKind.TRANSLATION) in until_next or self._has_variants(lead):
                     self._add_names(lead)

@@ -12,9 +12,8 @@ The states of an Archive (in the README of this folder: how each is stored):
 
 A reader's query must not be able to open a circuit by its content: a few odd URLs could then cut all readers off from
 an Archive. Only failed connections cannot be provoked in this way: five without an answer between them open the
-circuit at once. After five
-failures of any kind, after a request for a pause, and after an answer that is not believed (T08: false answers), the
-resolver sends a query of its own, a probe (`probes`), and the result of the probe decides.
+circuit at once. After five failures of any kind, after a request for a pause, and after an answer that is not believed
+(T08: false answers), the resolver sends a query of its own, a probe (`probes`), and the result of the probe decides.
 
 `WrongArchive` means that a probe has proved that another Archive answers at the address, or that the Archive answers
 about other items than those it is asked for. Nothing from this address would be believed. So this Archive does not
