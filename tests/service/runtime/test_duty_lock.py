@@ -228,11 +228,11 @@ def test_an_error_of_the_work_reaches_the_caller_and_frees_the_lock(trial: Trial
 
 
 def test_the_work_is_ended_before_it_begins_again_when_the_lock_was_lost(trial: Trial) -> None:
-    told = list[str]()
+    happened = list[str]()
 
     async def work() -> None:
-        told.append("begun")
-        if told.count("begun") == 2:
+        happened.append("begun")
+        if happened.count("begun") == 2:
             return
         try:
             trial.sql(
@@ -241,10 +241,10 @@ def test_the_work_is_ended_before_it_begins_again_when_the_lock_was_lost(trial: 
             await asyncio.sleep(120)
         finally:
             await asyncio.sleep(0)
-            told.append("ended")
+            happened.append("ended")
 
     asyncio.run(DutyLock(trial.store, "trial", SOON).while_held(work))
-    assert told == ["begun", "ended", "begun"]
+    assert happened == ["begun", "ended", "begun"]
 
 
 def test_duties_that_begin_together_in_a_new_store_make_their_table_once(

@@ -29,10 +29,10 @@ def test_the_tables_are_these(postgresql: PostgreSQL) -> None:
     migrate(engine, MIGRATIONS)
     engine.dispose()
 
-    def told(statement: str) -> list[str]:
+    def of(statement: str) -> list[str]:
         return [row[0] for row in postgresql.execute(statement, url.rpartition("/")[2])]
 
-    assert told(COLUMNS) == [
+    assert of(COLUMNS) == [
         "attempt: number bigint identity, name bytea, moment double precision",
         "change_count: name text, number bigint",
         "document: name text, content text",
@@ -43,14 +43,14 @@ def test_the_tables_are_these(postgresql: PostgreSQL) -> None:
         "upload: id text, token text, length bigint, metadata text, touched double precision",
         "upload_piece: upload text, start bigint, content bytea external",
     ]
-    assert told(INDEXES) == [
+    assert of(INDEXES) == [
         "CREATE INDEX attempt_by_moment ON public.attempt USING btree (moment)",
         "CREATE INDEX attempt_of_name ON public.attempt USING btree (name, moment)",
         "CREATE INDEX reply_by_moment ON public.reply USING btree (moment)",
         "CREATE INDEX session_of_account ON public.session USING btree (account, begun)",
         "CREATE INDEX upload_of_token ON public.upload USING btree (token)",
     ]
-    assert told(CONSTRAINTS) == [
+    assert of(CONSTRAINTS) == [
         "attempt: PRIMARY KEY (number)",
         "change_count: PRIMARY KEY (name)",
         "document: PRIMARY KEY (name)",
@@ -62,7 +62,7 @@ def test_the_tables_are_these(postgresql: PostgreSQL) -> None:
         "upload_piece: FOREIGN KEY (upload) REFERENCES upload(id) ON DELETE CASCADE",
         "upload_piece: PRIMARY KEY (upload, start)",
     ]
-    (trigger,) = told(TRIGGERS)
+    (trigger,) = of(TRIGGERS)
     assert trigger == (
         "CREATE TRIGGER document_changed AFTER INSERT OR DELETE OR UPDATE ON public.document"
         " FOR EACH ROW EXECUTE FUNCTION count_change('document')"
