@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -193,16 +194,16 @@ def test_what_is_not_moved_is_one_sentence(tmp_path: Path, rows: Rows) -> None:
     assert str(refused.value) == SENTENCES[StateFault.MOVED].replace("{directory}", row.name)
     row = rows.row(new, clock.machine)
     for where, act in (
-        (f"{new}/{FOLDER}", lambda: to_row(new, clock.machine, row)),
-        (row.name, lambda: to_files(row, new, clock.machine)),
+        (f"{new}/{FOLDER}", partial(to_row, new, clock.machine, row)),
+        (row.name, partial(to_files, row, new, clock.machine)),
     ):
         with pytest.raises(LostState) as refused:
             act()
         assert str(refused.value) == SENTENCES[StateFault.MISSING].replace("{directory}", where)
     (tmp_path / "file").touch()
     for act in (
-        lambda: to_row(tmp_path / "file", clock.machine, row),
-        lambda: to_files(rows.row(used, clock.machine), tmp_path / "file", clock.machine),
+        partial(to_row, tmp_path / "file", clock.machine, row),
+        partial(to_files, rows.row(used, clock.machine), tmp_path / "file", clock.machine),
     ):
         with pytest.raises(SetupError, match=f"labels cannot be made in {tmp_path}/file: Not a directory"):
             act()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import fcntl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from ibi.minting import WaitingRoom
 from ibi.minting.clock import ClockLimits
 from ibi.minting.machine import Machine
 from ibi.minting.state import FOLDER, StateRecord
-from ibi.minting.waiting_room import AHEAD, Overtaken, unusable
+from ibi.minting.waiting_room import AHEAD, LockedRecord, Overtaken, unusable
 from ibi.runtime.settings import SubsystemSettings
 from support.machine import START, FalseMachine
 
@@ -54,19 +54,19 @@ class StateInMemory:
         self.record = None if last is None else record(last)
         self.waits_locked, self.drew_last, self.is_latest = waits_locked, drew_last, True
         self.written = list[StateRecord]()
+        self.new = self.record is None
         self.is_locked = False
         self.overtakes = 0
         self.is_confirmed = False
 
-    @property
-    def new(self) -> bool:
-        return self.record is None
-
     def prepare(self) -> None:
         pass
 
+    def locked(self) -> AbstractContextManager[LockedRecord]:
+        return self._lock()
+
     @contextmanager
-    def locked(self) -> Iterator[StateInMemory]:
+    def _lock(self) -> Iterator[LockedRecord]:
         assert not self.is_locked
         self.is_locked = True
         try:
@@ -90,7 +90,7 @@ class StateInMemory:
         self.is_latest = True
 
     def create(self, record: StateRecord) -> None:
-        self.record = record
+        self.record, self.new = record, False
         self.written.append(record)
 
     def leave(self) -> None:
@@ -101,7 +101,7 @@ def record(last: int, names: str = NAMES) -> StateRecord:
     return StateRecord(last, START, 1000 * TICKS, 5, "first-boot", "there", names, "its-file")
 
 
-def room(state: StateInMemory, machine: Machine, *prefixes: str) -> WaitingRoom:
+def waiting_room_over(state: StateInMemory, machine: Machine, *prefixes: str) -> WaitingRoom:
     return WaitingRoom("/nowhere", machine, prefixes=prefixes, state=state)
 
 
@@ -114,7 +114,7 @@ def awake(_seconds: float) -> None:
 
 def test_the_first_record_is_that_of_the_present_moment() -> None:
     state = StateInMemory()
-    with room(state, FalseMachine().machine):
+    with waiting_room_over(state, FalseMachine().machine):
         pass
     assert state.written == [
         StateRecord(START + AHEAD, START, 1000 * TICKS, 0, "first-boot", "there", NAMES, "")
@@ -125,7 +125,7 @@ def test_a_record_tells_the_clock_and_the_run_of_the_machine_and_counts_labels()
     state, clock = StateInMemory(START - TICKS), ExactMachine()
     clock.pass_by(7)
     clock.boot = "second-boot"
-    batch = room(state, clock.machine).reserve(1, 3)
+    batch = waiting_room_over(state, clock.machine).reserve(1, 3)
     (written,) = state.written
     assert written == StateRecord(
         batch.last, START + 7, 1000 * TICKS + 7, 8, "second-boot", "there", NAMES, "its-file"
@@ -136,7 +136,7 @@ def test_a_record_tells_the_clock_and_the_run_of_the_machine_and_counts_labels()
 def test_the_later_of_two_readings_of_the_clock_is_kept(back: int, running: int) -> None:
     state, clock = StateInMemory(START - TICKS), ExactMachine()
     clock.at, clock.up = START - back, 1001 * TICKS
-    room(state, clock.machine).reserve(1, 1)
+    waiting_room_over(state, clock.machine).reserve(1, 1)
     (written,) = state.written
     assert (written.clock, written.running, written.drawn) == (START, running, 6)
 
@@ -149,7 +149,7 @@ def test_where_the_record_may_be_an_old_one_it_is_moved_on_once_and_then_drawn_f
 ) -> None:
     state, clock = StateInMemory(START - TICKS), ExactMachine()
     state.is_latest = is_latest
-    batch = room(state, clock.machine, *prefixes).reserve(1, 1)
+    batch = waiting_room_over(state, clock.machine, *prefixes).reserve(1, 1)
     moved, drawn = state.written
     assert moved == record(START + AHEAD + MARGIN, moved.names)
     assert (moved.names != NAMES) == bool(prefixes)
@@ -160,7 +160,7 @@ def test_where_the_record_may_be_an_old_one_it_is_moved_on_once_and_then_drawn_f
 def test_a_later_record_is_never_moved_back() -> None:
     state, clock = StateInMemory(START + AHEAD + MARGIN + 5), ExactMachine()
     state.is_latest = False
-    assert room(state, clock.machine).reserve(1, 1).last == START + AHEAD + MARGIN + 6
+    assert waiting_room_over(state, clock.machine).reserve(1, 1).last == START + AHEAD + MARGIN + 6
 
 
 def test_with_a_wrong_clock_nothing_is_moved_on() -> None:
@@ -168,7 +168,7 @@ def test_with_a_wrong_clock_nothing_is_moved_on() -> None:
     state.is_latest = False
     clock.at += 2 * 86400 * TICKS
     with pytest.raises(ClockError, match="ahead of what is expected"):
-        room(state, clock.machine).reserve(1, 1)
+        waiting_room_over(state, clock.machine).reserve(1, 1)
     assert state.written == []
 
 
@@ -176,7 +176,7 @@ def test_a_clock_that_another_one_confirms_may_have_stood_for_days() -> None:
     state, clock = StateInMemory(START - TICKS), ExactMachine()
     clock.at += 2 * 86400 * TICKS
     clock.boot, clock.synchronised = "second-boot", False
-    waiting_room = room(state, clock.machine)
+    waiting_room = waiting_room_over(state, clock.machine)
     with pytest.raises(ClockError, match="ahead of what is expected"):
         waiting_room.reserve(1, 1)
     state.is_confirmed = True
@@ -186,7 +186,7 @@ def test_a_clock_that_another_one_confirms_may_have_stood_for_days() -> None:
 def test_who_was_overtaken_tries_again() -> None:
     state = StateInMemory(START - TICKS)
     state.overtakes = 3
-    assert len(room(state, FalseMachine().machine).reserve(1, 1)) == 1
+    assert len(waiting_room_over(state, FalseMachine().machine).reserve(1, 1)) == 1
 
 
 # --- how long it waits ----------------------------------------------------------------------------------------------
@@ -198,14 +198,14 @@ def test_a_date_that_is_no_further_ahead_than_it_may_be_is_given_at_once(
     last: int, waits_locked: bool
 ) -> None:
     state = StateInMemory(last, waits_locked=waits_locked)
-    batch = room(state, replace(ExactMachine().machine, sleep=awake)).reserve(1, 1)
+    batch = waiting_room_over(state, replace(ExactMachine().machine, sleep=awake)).reserve(1, 1)
     assert last < batch.last <= START + AHEAD
 
 
 @pytest.mark.parametrize("waits_locked", [False, True])
 def test_a_date_one_tick_further_ahead_is_waited_for(waits_locked: bool) -> None:
     state, clock = StateInMemory(START + AHEAD, waits_locked=waits_locked), ExactMachine()
-    assert room(state, clock.machine).reserve(1, 1).last == START + AHEAD + 1
+    assert waiting_room_over(state, clock.machine).reserve(1, 1).last == START + AHEAD + 1
     assert clock.sleeps == [SHORTEST]
 
 
@@ -219,7 +219,7 @@ def test_who_drew_last_lets_others_come_first_and_waits_without_the_lock(drew_la
         locked.append(state.is_locked)
         clock.sleep(seconds)
 
-    room(state, replace(clock.machine, sleep=sleep)).reserve(1, 1)
+    waiting_room_over(state, replace(clock.machine, sleep=sleep)).reserve(1, 1)
     assert sum(clock.sleeps) == apart + turn
     assert not any(locked)
 
@@ -232,7 +232,7 @@ def test_files_are_waited_for_under_their_lock() -> None:
         locked.append(state.is_locked)
         clock.sleep(seconds)
 
-    room(state, replace(clock.machine, sleep=sleep)).reserve(1, 1)
+    waiting_room_over(state, replace(clock.machine, sleep=sleep)).reserve(1, 1)
     assert locked
     assert all(locked)
     assert sum(clock.sleeps) < TURN
@@ -252,7 +252,7 @@ def test_a_draw_waits_for_as_long_as_right_clocks_may_differ_and_no_longer(
             StateInMemory(last + later, waits_locked=waits_locked, drew_last=drew_last),
             ExactMachine(),
         )
-        waiting_room = room(state, clock.machine)
+        waiting_room = waiting_room_over(state, clock.machine)
         if later:
             with pytest.raises(ClockError, match="2 seconds behind"):
                 waiting_room.reserve(1, 1)
@@ -263,7 +263,7 @@ def test_a_draw_waits_for_as_long_as_right_clocks_may_differ_and_no_longer(
 
 def test_a_moment_is_waited_for_to_the_tick() -> None:
     clock = ExactMachine()
-    waiting_room = room(StateInMemory(START), clock.machine)
+    waiting_room = waiting_room_over(StateInMemory(START), clock.machine)
     for left in (0, 1, SHORTEST, SHORTEST + 5, LONGEST, AHEAD + BACK):
         clock.sleeps.clear()
         moment = clock.at + left
@@ -291,13 +291,15 @@ def test_a_clock_that_stands_still_is_waited_for_as_long_as_one_that_goes_back()
     assert most % LONGEST == 0
     began = clock.up
     with pytest.raises(ClockError, match="stands still"):
-        room(StateInMemory(START), replace(clock.machine, sleep=sleep)).wait_until(clock.at + AHEAD)
+        waiting_room_over(StateInMemory(START), replace(clock.machine, sleep=sleep)).wait_until(
+            clock.at + AHEAD
+        )
     assert clock.up - began == most + LONGEST
 
 
 def test_only_what_is_not_due_is_waited_for_after_a_draw() -> None:
     state = StateInMemory(START - TICKS)
-    waiting_room = room(state, replace(ExactMachine().machine, sleep=awake))
+    waiting_room = waiting_room_over(state, replace(ExactMachine().machine, sleep=awake))
     assert START - TICKS < waiting_room.draw(1) <= START
     assert (waiting_room.furthest, waiting_room.now()) == (AHEAD + BACK, START)
 
