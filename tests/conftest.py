@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from support.checks import filled_sentences
 from support.concurrency.ending import pytest_configure  # noqa: F401 - a hook: what this run starts ends with it
-from support.concurrency.open_files import open_files
+from support.concurrency.open_files import open_connections, open_files
 from support.engines.postgresql import PostgreSQL, programs
 from support.engines.seaweedfs import SeaweedFS, running_seaweedfs, weed
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 ALONE = "mark.alone"  # stands in every file with tests that run alone
 LONG_SECONDS = 400  # what is long by itself, on a machine that has much else to do
 _CLOSING = {"accounts", "api", "archive", "runtime"}  # the folders whose tests must leave no file open
+_CONNECTING = {"minting", "runtime"}  # those whose tests must leave no connection to the database open
 FIRST_CASES = {"service", "unit"}  # where --first-cases leaves cases out: not vectors, not surfaces
 NO_SKIPS = os.environ.get("IBI_NO_SKIPS") == "1"  # set by .ci/run: there, everything must run
 
@@ -236,3 +237,22 @@ def _no_file_stays_open(request: pytest.FixtureRequest) -> Generator[None]:
     while (left := open_files(folder, mapped=False)) and time.monotonic() < end:
         time.sleep(0.01)  # a thread that has told its result may close its file after that
     assert left == [], "still open"
+
+
+@pytest.fixture(autouse=True)
+def _no_connection_stays_open(request: pytest.FixtureRequest) -> Generator[None]:
+    """Fail a test after which a connection to the database is still open: what opened it has not closed it."""
+    if "postgresql" not in request.fixturenames or _CONNECTING.isdisjoint(request.path.parts):
+        yield
+        return
+    port = request.getfixturevalue("postgresql").port
+    before = open_connections(port)
+    gc.disable()  # it would close what is forgotten
+    try:
+        yield
+        end = time.monotonic() + 20
+        while (left := open_connections(port) - before) and time.monotonic() < end:
+            time.sleep(0.01)
+    finally:
+        gc.enable()
+    assert len(left) == 0, "connections to the database are still open"

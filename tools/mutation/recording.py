@@ -40,10 +40,13 @@ def _note(name: str) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """From the first fixture of a test to the last: the test is at work."""
+    """From the first fixture of a test to the last: the test is at work, and a file says which one."""
+    running = Path(os.environ[RECORD]) / f"{os.getpid()}.running"
+    running.write_text(item.nodeid, encoding="utf-8")
     with _at_work(item.nodeid):
         ended = yield
     _write(item)
+    running.unlink()
     return ended
 
 

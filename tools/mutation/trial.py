@@ -10,6 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Literal
 
+import pytest
+
 from mutation.collection import kept_source
 from mutation.operators import mutant
 from mutation.reach import Reach, in_order, old_lines, read_record
@@ -23,8 +25,8 @@ FIGURES: Final = "tests/style/test_limits.py::test_the_page_is_current"
 """Compares the constants of modules with the page that lists them, and reaches no line."""
 
 Outcome = Literal["killed", "survived", "unreached", "unfinished", "unsure"]
-"""A test failed; none did; no test reaches the line; the time was over while none had failed; a test failed, and fails
-without the mutant, too."""
+"""A test failed, or did not end; none did; no test reaches the line; the time was over while none had failed; a test
+failed, and fails without the mutant, too."""
 NOT_COLLECTED: Final = "without the mutant, too, some of the tests cannot be collected"
 
 
@@ -43,7 +45,7 @@ class Tried:
     after: str
     outcome: Outcome
     by: str
-    """The test that failed; "" if none, or if the tests could not be imported any more."""
+    """The test that failed or did not end; "" if none, or if the tests could not be imported any more."""
     tests: int
     """How many reach the line."""
     seconds: float
@@ -61,6 +63,8 @@ class Trials:
     """How long the tests of one mutant may take in all."""
     more: Sequence[str] = ()
     """Test files that count as reaching every mutant, as they are newer than what was recorded."""
+    longest: int = TEST_SECONDS
+    """How long one test may take."""
     _sound: set[str] = field(default_factory=set)
     """Tests that were seen to pass without a mutant."""
 
@@ -84,7 +88,7 @@ class Trials:
         source = (self.tree.root / "src" / file).read_text(encoding="utf-8")
         self.tree.write(f"src/{file}", mutant(source, point.index).source)
         try:
-            status, failed = until_one_fails(self.tree, tests, self.seconds)
+            status, failed = until_one_fails(self.tree, tests, self.seconds, self.longest)
         finally:
             self.tree.write(f"src/{file}", source)
         if status is None:
@@ -106,8 +110,14 @@ class Trials:
         return status == 0
 
 
-def until_one_fails(tree: Tree, words: Iterable[str], seconds: float | None) -> tuple[int | None, str]:
-    """The status of pytest, which stops at the first failure, and the test that failed."""
+def until_one_fails(
+    tree: Tree, words: Iterable[str], seconds: float | None, longest: int = TEST_SECONDS
+) -> tuple[int | None, str]:
+    """The status of pytest, which stops at the first failure, and the test that failed.
+
+    A test that is still at work after `longest` has failed as well: its time-out could not end it, or what a fixture
+    started does not end.
+    """
     with TemporaryDirectory(prefix="ibi-trial-") as name:
         record = Path(name) / "record"
         record.mkdir()
@@ -118,14 +128,21 @@ def until_one_fails(tree: Tree, words: Iterable[str], seconds: float | None) -> 
             "-p",
             "no:xdist",
             "-o",
-            f"timeout={TEST_SECONDS}",
+            f"timeout={longest}",
             f"--basetemp={name}/temporary",
         ]
         run = tree.pytest([*options, f"@{arguments}"], record, seconds)
         failed = [
             each.test for file in record.glob("*.jsonl") for each in read_record(file) if not each.passed
         ]
+        hung = [
+            file.read_text(encoding="utf-8")
+            for file in record.glob("*.running")
+            if time.time() - file.stat().st_mtime > longest
+        ]
         shutil.rmtree(Path(name) / "temporary", ignore_errors=True)
+    if run.status is None and hung:
+        return pytest.ExitCode.TESTS_FAILED, hung[-1]
     return run.status, failed[-1] if failed else ""
 
 

@@ -179,7 +179,7 @@ class Administration:
     ) -> Response:
         """Act on a form. A problem is shown on the same page, with everything that was typed.
 
-        If the form cannot be read, as on a full disk, nothing of it is known: the page says only that.
+        Of a form that is too long or that no page of ours can have sent, nothing is shown again.
         """
         form, request = Form(), page_request.request
         layout = Layout(signed=page_request.signed, here=word)
@@ -190,6 +190,7 @@ class Administration:
             async with read_form(
                 request, receive, partial(Authentication.check_form, page_request.signed)
             ) as form:
+                form.check_stored()
                 if iscoroutinefunction(handler.do):
                     result = await handler.do(page_request, form)
                 else:

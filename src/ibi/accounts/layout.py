@@ -42,12 +42,14 @@ def confirmation(*named: str) -> str:
 class Form:
     """The fields of a form, in the order of the page, and its files, if the service accepts files.
 
-    `kept`: what a page needs to show the files again, after an error or before the last step.
+    `kept`: what a page needs to show the files again, after an error or before the last step. `problem`: why the
+    files could not be stored; then nothing is done with the form, and the page shows the problem and the fields.
     """
 
     fields: Sequence[tuple[str, str]] = ()
     files: Any = field(default_factory=dict)
     kept: list[str] = field(default_factory=list)
+    problem: Exception | None = None
 
     def one(self, name: str) -> str:
         """Return the first value of a field, without blanks around it; "" if there is none."""
@@ -56,6 +58,11 @@ class Form:
     def many(self, name: str) -> list[str]:
         """Return all values of a field."""
         return [value for each, value in self.fields if each == name]
+
+    def check_stored(self) -> None:
+        """Check that the files could be stored. Raises the problem."""
+        if self.problem is not None:
+            raise self.problem
 
     def check_confirmed(self, *named: str) -> None:
         """Check that the box was ticked that names what cannot be undone, or what readers notice. Raises BadField.

@@ -6,12 +6,14 @@
     198.51.100.1    the machine that connected to that proxy: this is the client
     203.0.113.7     what that machine wrote into the header: not believed
 
-Proxies are trusted that a resolver names with `--trusted-proxy`, and an Archive in its setting `trusted_proxies`.
+Proxies are trusted that `ibi resolver serve` and `ibi archive serve` name with `--trusted-proxy`, and an Archive in its
+setting `trusted_proxies`; by default none. If no address is vouched for, `list_addresses` falls back to that of the
+connection, and `trusted_address` returns None: such a client has no licence.
 The client is the last address that belongs to none of them: the connection, or a trusted proxy, vouches for it.
 The client itself may have written any address further left. So these give no licence and no further allowance
 (AMB-54, threat T24, decision 0027); they are only passed on.
 
-Entry points: `trusted_address`, `list_addresses` (for MSG-25), `in_networks`. Nothing else parses the header.
+Nothing else parses the header.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One HTTP request as it came, raw: nothing is decoded before it was parsed by a grammar (T27: two readings).
 
-The list of addresses is that of MSG-25: the reader first, then the proxies, the address of the connection last
-(AMB-54: which address counts). Only the last address is vouched for; proxies that the operator trusts are left out
-(note 22: proxies are left out).
+The list of addresses is that of MSG-25: the reader first, then proxies (AMB-54: which address counts). Proxies that
+the operator trusts are left out (note 22: proxies are left out). Only the last address is vouched for: it is that of
+the connection, or of what connected to a trusted proxy.
 """
 
 from __future__ import annotations

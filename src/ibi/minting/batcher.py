@@ -177,13 +177,15 @@ class LabelBatcher:
     def _share(self, batch: Batch) -> None:
         """Give the dates to the queue, first come, first served; dates that are left over are burned."""
         while self._queue and len(batch):
-            request = self._queue[0]
+            request = self._queue.popleft()
             part, batch = batch.split(request.missing)
             request.batches.append(part)
             request.missing -= len(part)
             self.waiting -= len(part)
-            if not request.missing:
-                self._reserved.append(self._queue.popleft())
+            if request.missing:
+                self._queue.appendleft(request)
+            else:
+                self._reserved.append(request)
         if self._release is None:
             self._release_due()
 

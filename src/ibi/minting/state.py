@@ -132,7 +132,7 @@ SENTENCES = {
         "the minting state in {directory} was touched from outside since the last label: a backup put back?"
     ),
 }
-"""The sentence for each fault; `ibi mint recover` repairs all of them."""
+"""The sentence for each fault; `ibi mint recover` repairs all of them, MOVED and COPIED with `--moved`."""
 
 
 class StateFiles:

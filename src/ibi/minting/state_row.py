@@ -169,8 +169,7 @@ class StateRow:
         from ibi.runtime.database.postgresql import is_lost
 
         if self._single is not None and is_lost(self._single.dbapi_connection):
-            self._single.close()
-            self._single = None
+            self.close()
         if self._single is None:
             self._single = self.engine.raw_connection()
             self._single.detach()  # no longer of the pool, whose users expect transactions
@@ -276,7 +275,7 @@ class KnownRow:
         self._row = row
         self.known = known
         self.identity = known.identity
-        self._now = 0
+        self._now: int
 
     def clock_confirmed(self, now: int) -> bool:
         """Return True; the clock of the database is compared when the record is written."""

@@ -60,8 +60,8 @@ class LockedRecord(Protocol):
 
     new           whether there is no record, nor anything else of ours
     drew_last     whether this process was the last to draw
-    is_latest     whether no later date than that of the record can have been reserved. It can if the record may be an
-                  older one: after a kill, a change from outside, or a failover of the database
+    is_latest     True: the record has the last date that was reserved. False: later ones may have been reserved, as
+                  the record may be an older one: after a kill, a change from outside, or a failover of the database
     identity      what the record names as its machine
     margin        by how many ticks the clocks of other nodes may be ahead of this one
     waits_locked  whether a draw whose first date is too far ahead waits under the lock. If not, it releases the lock,

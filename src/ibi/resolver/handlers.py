@@ -1,6 +1,7 @@
 """Answers readers of a resolver on the ordinary path: redirects, alerts and explanations (R15 chapter 8).
 
-A click: parse the URL, refuse a client over its limit, resolve, make the response, then acknowledge and count.
+A click: parse the URL, refuse a client over its limit, resolve and count the outcome, make the response, and then
+acknowledge.
 """
 
 from __future__ import annotations

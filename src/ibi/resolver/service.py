@@ -5,7 +5,8 @@
     /-/explain/...                            explains a resolution: `handlers`
     /-/in/<language>/...                      the same, and persistent URLs, read in a language: `pages.page_language`
     /-/api/handles/...  /-/timemap/...        explains it in the formats of other systems: `pages.programs`
-    /-/...  /  /robots.txt  /favicon.ico      pages of the resolver: `pages.site` (note 13)
+    /-/...  /  /robots.txt  /favicon.ico  /.well-known/...
+                                              pages of the resolver: `pages.site` (note 13)
     anything else                             a persistent URL: `handlers`
 
 The service passes on the raw path and the raw query; only `PersistentURL` decides what they mean (T27: two readings).

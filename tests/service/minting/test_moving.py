@@ -77,6 +77,21 @@ def test_a_move_that_was_cut_off_leaves_no_place_that_mints_and_can_be_made_agai
     assert dates == sorted(set(dates))
 
 
+@pytest.mark.proves("GEN-44")
+def test_files_go_on_after_the_latest_date_that_they_remember_even_if_the_row_was_not_so_far(
+    tmp_path: Path, rows: Rows
+) -> None:
+    clock, ahead = FalseMachine(), FalseMachine()
+    ahead.pass_by(3600 * TICKS)
+    there = drawn(None, tmp_path / "files", ahead)
+    (tmp_path / "files/minting/state").unlink()  # its replica is left
+    dates = drawn(rows, tmp_path / "row", clock)
+    assert dates[-1] < there[0]
+    to_files(rows.row(tmp_path / "row", clock.machine), tmp_path / "files", clock.machine)
+    clock.pass_by(3600 * TICKS)  # the last date is no longer ahead of the clock
+    assert drawn(None, tmp_path / "files", clock)[0] > there[-1]
+
+
 def _cut_off(*_: object) -> None:
     raise KeyboardInterrupt
 

@@ -25,6 +25,7 @@ from ibi.minting.state_row import MARGIN, MOST_SKEW, LockedRow, StateRow
 from ibi.minting.waiting_room import AHEAD
 from ibi.runtime.database import open_engine
 from service.minting import test_waiting_room as of_files
+from support.concurrency.open_files import open_connections
 from support.engines.postgresql import PostgreSQL
 from support.machine import START, FalseMachine
 from support.minting.rows import Rows
@@ -306,10 +307,43 @@ def test_after_a_failover_that_lost_transactions_no_date_comes_twice(
     assert given == sorted(set(given))
 
 
-def test_a_new_row_beside_other_rows_of_ours_is_a_lost_one(tmp_path: Path, rows: Rows) -> None:
+def test_a_new_row_beside_other_rows_of_ours_is_a_lost_one(
+    tmp_path: Path, rows: Rows, postgresql: PostgreSQL
+) -> None:
+    before = open_connections(postgresql.port)
     rows.used = True
     with pytest.raises(LostState, match="missing"), rows.at(tmp_path, FalseMachine()):
         pass
+    # What could not be entered is not left either.
+    assert open_connections(postgresql.port) == before
+
+
+def test_a_waiting_room_that_is_left_has_no_connection(
+    tmp_path: Path, rows: Rows, postgresql: PostgreSQL
+) -> None:
+    before = open_connections(postgresql.port)
+    with rows.at(tmp_path, FalseMachine()) as waiting_room:
+        for _ in range(3):
+            waiting_room.draw(MILLISECOND)
+        assert len(open_connections(postgresql.port)) == len(before) + 1
+    assert open_connections(postgresql.port) == before
+
+
+@pytest.mark.proves("GEN-44")
+def test_a_node_goes_on_at_once_after_the_database_has_closed_its_connections(
+    tmp_path: Path, rows: Rows, postgresql: PostgreSQL, engine: Engine
+) -> None:
+    with rows.at(tmp_path, FalseMachine()) as waiting_room:
+        given = [waiting_room.draw(MILLISECOND) for _ in range(3)]
+        before = open_connections(postgresql.port)
+        statement = (
+            "SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        postgresql.execute(statement, str(engine.url.database))
+        given += [waiting_room.draw(MILLISECOND) for _ in range(3)]
+        assert before.isdisjoint(open_connections(postgresql.port))
+    assert given == sorted(set(given))
 
 
 @pytest.mark.proves("GEN-06")

@@ -227,6 +227,26 @@ def test_an_error_of_the_work_reaches_the_caller_and_frees_the_lock(trial: Trial
     asyncio.run(both())
 
 
+def test_the_work_is_ended_before_it_begins_again_when_the_lock_was_lost(trial: Trial) -> None:
+    happened = list[str]()
+
+    async def work() -> None:
+        happened.append("begun")
+        if happened.count("begun") == 2:
+            return
+        try:
+            trial.sql(
+                "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted"
+            )
+            await asyncio.sleep(120)
+        finally:
+            await asyncio.sleep(0)
+            happened.append("ended")
+
+    asyncio.run(DutyLock(trial.store, "trial", SOON).while_held(work))
+    assert happened == ["begun", "ended", "begun"]
+
+
 def test_duties_that_begin_together_in_a_new_store_make_their_table_once(
     postgresql: PostgreSQL, caplog: pytest.LogCaptureFixture
 ) -> None:

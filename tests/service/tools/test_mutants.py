@@ -18,6 +18,7 @@ SOURCE = "def larger(a, b):\n    return a > b\n"
 TESTS = """
 import subprocess
 import sys
+import time
 
 import pytest
 from sample import larger
@@ -48,9 +49,19 @@ def test_of_something_else():
 
 def test_that_always_fails():
     assert not larger(2, 1)
+
+
+def test_that_does_not_end():
+    while larger(2, 1) is None:
+        try:
+            time.sleep(0.1)
+        except BaseException:
+            pass
 """
 FILE = "test_sample.py"
-REACHES = {f"{FILE}::test_{name}" for name in ("itself", "that_asks_first", "that_asks_later")}
+REACHES = {
+    f"{FILE}::test_{name}" for name in ("itself", "that_asks_first", "that_asks_later", "that_does_not_end")
+}
 
 
 @pytest.fixture
@@ -96,6 +107,16 @@ def test_a_mutant_is_killed_survives_or_proves_nothing(tree: Tree) -> None:
     assert attempt("comparison", "test_that_always_fails") == ("unsure", fails, 1)
     assert attempt("return", "test_that_is_not_there") == ("unsure", NOT_COLLECTED, 1)
     assert (tree.root / "src/sample.py").read_text() == SOURCE
+
+
+def test_a_mutant_is_killed_by_a_test_that_does_not_end_but_not_by_one_that_only_has_too_little_time(
+    tree: Tree,
+) -> None:
+    test = f"{FILE}::test_that_does_not_end"
+    reach = Reach([], lambda _: {}, {})
+    hung = Trials(tree, reach, 8.0, more=[test], longest=2).attempt(("sample.py", _point("return")))
+    short = Trials(tree, reach, 8.0, more=[test], longest=60).attempt(("sample.py", _point("return")))
+    assert (hung, short) == (("killed", test, 1), ("unfinished", "", 1))
 
 
 def test_a_marked_test_notices_the_mutant_of_its_requirement_or_not(tree: Tree) -> None:

@@ -1,4 +1,4 @@
-"""Which files of a folder this process has open."""
+"""Which files of a folder this process has open, and which connections to a port."""
 
 from __future__ import annotations
 
@@ -21,3 +21,14 @@ def open_files(folder: Path, *, mapped: bool = True) -> list[str]:
     return sorted(
         str(Path(name).relative_to(folder)) for name in found if f"{name}/".startswith(f"{folder}/")
     )
+
+
+def open_connections(port: int) -> set[str]:
+    """The sockets of this process that are connected to a port of this machine, by their inodes (Linux)."""
+    lines = [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
+    there = {words[9] for words in lines if int(words[2].rpartition(":")[2], 16) == port}
+    ours = set[str]()
+    for each in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            ours.add(str(each.readlink()).removeprefix("socket:[").removesuffix("]"))
+    return there & ours

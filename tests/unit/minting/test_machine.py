@@ -25,6 +25,16 @@ def test_the_identity_of_a_machine_is_spelled_as_every_state_has_recorded_it() -
     assert this_machine().identity == sha256(f"ibi {machine_id}".encode()).hexdigest()[:16]
 
 
+def test_a_machine_without_an_id_has_an_identity_of_one_word_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(path: Path, *_: object) -> str:
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(Path, "read_text", missing)
+    machine = this_machine()
+    assert (machine.identity, machine.boot) == (UNKNOWN, UNKNOWN)
+    assert UNKNOWN == "-"
+
+
 def test_a_run_of_the_machine_is_one_word() -> None:
     boot = this_machine().boot
     assert boot == UNKNOWN or re.fullmatch("[0-9a-f-]{36}", boot)

@@ -68,6 +68,25 @@ def test_a_state_that_lost_or_changed_any_character_is_damaged(tmp_path: Path) -
             waiting_room.draw(TICKS)
 
 
+@pytest.mark.proves("GEN-44", "AMB-18")
+def test_a_replica_or_its_note_that_lost_or_changed_any_character_is_damaged(tmp_path: Path) -> None:
+    clock, path = FalseMachine(), tmp_path / "minting/lock"
+    with waiting_room_at(tmp_path, clock) as waiting_room:
+        waiting_room.draw(TICKS)
+    whole = path.read_bytes()
+    damaged = [whole[:length] for length in range(len(whole))]
+    damaged += [whole[:at] + b"7" + whole[at + 1 :] for at in range(len(whole)) if whole[at] != ord("7")]
+    damaged += [whole + b"\n", whole + whole, b"\0" * len(whole)]
+    for content in damaged:
+        path.write_bytes(content)
+        with pytest.raises(LostState, match="damaged"), waiting_room_at(tmp_path, clock):
+            pytest.fail(f"a replica with {content!r} was trusted")
+    path.write_bytes(whole)
+    with waiting_room_at(tmp_path, clock) as waiting_room:
+        waiting_room.draw(TICKS)
+
+
+
 @pytest.mark.proves("GEN-44")
 @pytest.mark.parametrize("draws", [1, 2, 5])
 def test_a_kill_between_the_new_ctime_of_the_state_and_its_new_bytes_loses_nothing(

@@ -148,6 +148,18 @@ def test_a_file_that_cannot_be_replaced_stays_as_it_was(
     assert path.read_bytes() == b"before"
 
 
+def test_the_first_refusal_is_told_where_the_rest_cannot_be_removed_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stay(path: Path) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+
+    monkeypatch.setattr(os, "fsync", _failing(errno.EIO))
+    monkeypatch.setattr(os, "unlink", stay)
+    with pytest.raises(OSError, match="Input/output"):
+        replace_file(tmp_path / "a", b"after")
+
+
 @pytest.mark.parametrize(
     ("reason", "tells"), [(errno.EINVAL, False), (errno.ENOTSUP, False), (errno.EIO, True)]
 )

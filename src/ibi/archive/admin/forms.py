@@ -6,7 +6,7 @@ form must come before any file, so that a forged form cannot fill the disk.
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -18,17 +18,17 @@ from ibi.api.dispatch import minting_refusal
 from ibi.archive.api import received_files
 from ibi.archive.api.received_files import SAFE, staged_files
 from ibi.archive.operations.items import MOST_FILES
-from ibi.errors import Conflict, IbiError, MintingError, NotHeld, PeerError, Unsettled
+from ibi.archive.store.item_changes import Files
+from ibi.errors import Conflict, IbiError, MintingError, NotHeld, PeerError, SetupError, Unsettled
 from ibi.http.client_address import in_networks
 from ibi.http.response import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from ibi.accounts.forms import Check, Receive
     from ibi.accounts.sign_in import Client
     from ibi.archive.store.file_store import FileStore
-    from ibi.archive.store.item_changes import Files
     from ibi.archive.store.item_store import ItemStore
     from ibi.http.request import Request
     from ibi.http.response import Headers
@@ -40,11 +40,16 @@ MOST_PARTS: Final = MOST_FIELDS + MOST_FILES
 
 
 class _PageFormReader(received_files.FormReader):
-    """Reads a form of a page: its fields, and files as in the JSON interface."""
+    """Reads a form of a page: its fields, and files as in the JSON interface.
+
+    If a file cannot be stored, as on a full disk, `problem` has the error. The other files are skipped then,
+    and the fields are read to the end, so that the page can show again what was typed.
+    """
 
     def __init__(self, content_type: str, file_store: FileStore, files: Files, check: Check) -> None:
         super().__init__(content_type, file_store, files)
         self.fields: list[tuple[str, str]] = []
+        self.problem: Exception | None = None
         self._check = check
         self._checked = False
         self._field_name = ""
@@ -65,13 +70,23 @@ class _PageFormReader(received_files.FormReader):
         name, filename = options.get(b"name", b""), options.get(b"filename")
         if kind != b"form-data" or not name or len(self.fields) >= MOST_FIELDS:
             raise unreadable()
-        self._skipped = filename == b""
+        self._skipped = filename == b"" or (filename is not None and self.problem is not None)
         if filename is None:
             self._field_name, self._text = name.decode("utf-8", "replace"), bytearray()
         # No file is written before the token is checked, so that a forged form cannot fill the disk.
-        elif filename:
+        elif not self._skipped:
             self.check_token()
-            self._file(self._unused(filename.replace(b"\\", b"/").rpartition(b"/")[2]), name)
+            with self._noting_problem():
+                self._file(self._unused(filename.replace(b"\\", b"/").rpartition(b"/")[2]), name)
+
+    @contextmanager
+    def _noting_problem(self) -> Iterator[None]:
+        """If the block cannot store a file, note the error, and discard what has come of the file."""
+        try:
+            yield
+        except (OSError, SetupError) as problem:
+            self.problem, self._skipped = problem, True
+            self.stop()
 
     def _unused(self, filename: bytes) -> bytes:
         """Return a file name that no file of the form has: of two files "a.txt", the second is "a (2).txt".
@@ -91,11 +106,13 @@ class _PageFormReader(received_files.FormReader):
                 raise Refusal(413, IbiError("the texts of the form are too long"))
             self._text += data[start:end]
         elif not self._skipped:
-            super()._data(data, start, end)
+            with self._noting_problem():
+                super()._data(data, start, end)
 
     def _part_end(self) -> None:
         if self._text is None:
-            super()._part_end()
+            with self._noting_problem():
+                super()._part_end()
             return
         try:
             self.fields.append((self._field_name, self._text.decode()))
@@ -125,14 +142,15 @@ class FormHandling:
     async def take(self, request: Request, receive: Receive, check: Check) -> AsyncIterator[Form]:
         """Read a form, with its files in staging; discard the files that no item lists at the end.
 
-        Raises Refusal, BadItem, SetupError, and ClientGone.
+        If a file cannot be stored, the form has the `problem`, and no files. Raises Refusal, BadItem, SetupError,
+        and ClientGone.
         """
         kind, file_store = request.header(b"content-type"), self._item_store.file_store
         async with staged_files(self._item_store) as files:
             form = _PageFormReader(kind, file_store, files, check)
             await form.receive(Body(request, receive, self._largest))
             form.check_token()
-            yield Form(unix_lines(form.fields), files)
+            yield Form(unix_lines(form.fields), Files() if form.problem else files, problem=form.problem)
 
 
 def page_error(error: Exception) -> tuple[int, IbiError, Headers] | None:

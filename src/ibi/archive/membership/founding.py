@@ -287,6 +287,9 @@ def _notes(before: ArchiveSettings, after: ArchiveSettings, names: tuple[str, ..
         found.append(IbiError(problem, ip=after.mint_ip, name="mint_ip"))
     if after.largest_upload > before.largest_upload:
         found.append(IbiError("larger files are accepted over HTTP once the Archive is restarted"))
+    if "files_redirect" in names and after.files_redirect and not after.files:
+        problem = "readers are sent to an S3 store as soon as the files are in one: {command}"
+        found.append(IbiError(problem, command="ibi archive move-files --to s3://BUCKET/PREFIX"))
     return found
 
 

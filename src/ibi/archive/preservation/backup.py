@@ -7,8 +7,8 @@ and has everything that was acknowledged before it started.
 
 An Archive is restored into a new directory, and every file is compared with its digest. The settings are
 written last: without them the directory is no Archive, so an interrupted restoration can only be deleted. The
-minting state is restored as a copy, and refused until `ibi mint recover`, because labels may have been minted
-since. Originals may have moved or been removed since, so each is unsettled until peers, resolvers or a person
+minting state is restored as a copy, and refused until `ibi mint recover --moved`, because labels may have been
+minted since. Originals may have moved or been removed since, so each is unsettled until peers, resolvers or a person
 have said what became of it (decision 0039).
 """
 

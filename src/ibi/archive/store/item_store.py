@@ -4,7 +4,7 @@
         staged = items.file_store.stage("a.txt", path)
         with items.unit_of_work("maria") as work:    # one transaction: items, their files and their history
             work.add(holding, [staged])
-                                                     # durable here, and the files are in their places
+                                                     # durable here, and the files can be read
 
 The rules that one Archive can guarantee are checked here, with error messages for people, and once more in
 the database, by constraints and triggers (`schema/catalogue.sql`).
@@ -114,9 +114,11 @@ class ItemStore:
 
     @contextmanager
     def unit_of_work(self, who: str) -> Iterator[UnitOfWork]:
-        """Open a transaction; at its end all of it is durable and files are in their places, or nothing has changed.
+        """Open a transaction; at its end all of it is durable, or nothing has changed.
 
-        `who` is recorded in the history. Raises SetupError if the database or the disk cannot be written.
+        Then the files are moved into their places. If that fails, they are read from staging, and the next staging
+        session moves them. `who` is recorded in the history. Raises SetupError if the database or the disk cannot
+        be written.
         """
         with self.catalogue.writing() as writer:
             work = UnitOfWork(writer, self, who)
@@ -126,7 +128,7 @@ class ItemStore:
                 self.file_store.place_files(self.catalogue)
             write_outdated(self.catalogue, self.file_store)
         except SetupError as error:
-            # No error for the caller: the change is durable and readable; the next process moves the files.
+            # No error for the caller: the change is durable and readable.
             _log.warning("files stay in staging for now: %s", error)
 
 

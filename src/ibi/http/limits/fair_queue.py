@@ -1,8 +1,8 @@
 """The fair queue: when a round may ask all Archives (T29: costly requests; T37: overload; pure).
 
 Such a round costs as many queries as there are Archives, so the queries in flight are limited. Rounds that
-have to wait start in turn by client: a reader who follows many links at once waits for their own earlier
-rounds, and does not delay a reader who follows a single link. Rounds that ask only likely holders never wait.
+have to wait start in turn by client: a reader who follows many links at once does not delay a reader who
+follows a single link. Rounds that ask only likely holders never wait.
 """
 
 from __future__ import annotations

@@ -328,7 +328,7 @@ def _node_file(path: Path) -> _NodeFile | None:
         fingerprint = found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
         known = _files.get(path)
         if known is None or known.fingerprint != fingerprint:
-            table = tomllib.loads(path.read_text(encoding="utf-8"))
+            table = tomllib.loads(path.read_bytes().decode())
             url = table.get(STORE, "")
             # The service is the setting that no file of a whole service lacks.
             known = _NodeFile(fingerprint, url if isinstance(url, str) else "", "service" in table)

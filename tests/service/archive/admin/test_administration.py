@@ -49,7 +49,10 @@ HOSTILE = "\"><script>alert(1)</script> '{{ 7*7 }} & São José"
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdministeredArchive]:
+def served(
+    tmp_path_factory: pytest.TempPathFactory,
+    stored_in: str,  # noqa: ARG001 - made anew for a test of the other store
+) -> Iterator[AdministeredArchive]:
     with administered_archive(tmp_path_factory.mktemp("office"), largest_upload=5_000_000) as made:
         yield made
 

@@ -35,6 +35,7 @@ from support.archive.administration_fixture import (
     administered_archive,
 )
 from support.archive.archive_fixture import Answer
+from support.checks.full_disk import files_of_at_most
 
 NAME = "rep archive.example/w/2022/01.01.00.00"
 ORCID = "0000-0002-1825-0097"
@@ -60,13 +61,14 @@ def send(
     librarian: Librarian,
     *fields: tuple[str, str],
     files: tuple[tuple[str, bytes], ...] = (),
+    after: tuple[tuple[str, str], ...] = (),
     language: str = "en",
 ) -> Answer:
-    """Send the form of a deposit, and keep the page that comes."""
-    parts = [(name, None, text.encode()) for name, text in fields]
+    """Send the form of a deposit, with fields before and `after` its files, and keep the page that comes."""
+    before, behind = ([(name, None, text.encode()) for name, text in each] for each in (fields, after))
     files_sent = [("file", name, body) for name, body in files]
-    answer = librarian.send_files(DEPOSIT, *parts, *files_sent, accept_language=language)
-    if answer.status in {200, 422}:
+    answer = librarian.send_files(DEPOSIT, *before, *files_sent, *behind, accept_language=language)
+    if answer.status in {200, 422, 507}:
         librarian.page = answer
     return answer
 
@@ -337,6 +339,23 @@ def test_files_survive_an_error_are_replaced_and_removed(maria: Librarian) -> No
     typed = [pair for pair in fields_of(page) if pair[0] not in {"dc.date", "step"}]
     shown = item(maria, send(maria, *typed, ("dc.date", "2026")))
     assert {name: each["size"] for name, each in shown["files"].items()} == {"a.txt": 5}
+
+
+def test_a_full_disk_loses_nothing_that_was_typed(served: AdministeredArchive, maria: Librarian) -> None:
+    maria.look(DEPOSIT)
+    with files_of_at_most(2_000_000):
+        files = (("small.txt", b"1"), ("large.txt", bytes(3_000_000)), ("last.txt", b"2"))
+        # The file is in the midst of the form: what comes after it is read too.
+        page = send(maria, *ARTICLE[:-1], files=files, after=(ARTICLE[-1],))
+    assert page.status == 507
+    assert "<p>The disk of this server takes no more at the moment</p>" in page.text
+    assert 'value="Água"' in page.text
+    assert 'value="2026-03-12"' in page.text
+    assert "small.txt" not in page.text  # no file is kept: all are chosen again
+    staging = served.archive.data / "staging"
+    assert not [each for each in staging.iterdir() if each.stat().st_size]
+    shown = item(maria, send(maria, *ARTICLE, files=files[:1]))
+    assert list(shown["files"]) == ["small.txt"]
 
 
 def test_more_files_than_wait_in_a_form_come_with_the_deposit_itself(maria: Librarian) -> None:

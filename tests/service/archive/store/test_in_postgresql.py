@@ -263,6 +263,22 @@ def test_a_catalogue_moves_into_a_database_and_back_with_every_row(
         move_store(directory, postgresql.new_database())
 
 
+def test_a_catalogue_moves_into_no_database_that_holds_something_else(
+    archive: NewArchive, postgresql: PostgreSQL
+) -> None:
+    directory, store = DataDirectory(archive.data, archive.clock.machine), postgresql.new_database()
+    before = ArchiveSettings.read(archive.data).store
+    postgresql.execute("CREATE TABLE other (a integer)", store.rpartition("/")[2])
+    archive.catalogue.close()
+    with pytest.raises(SetupError, match="holds something else: take a database of its own"):
+        move_store(directory, store)
+    assert ArchiveSettings.read(archive.data).store == before
+    tables = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+    assert postgresql.execute(tables, store.rpartition("/")[2]) == [("other",)]
+    with directory.catalogue() as still:
+        assert len(list(still.all())) == 1
+
+
 @pytest.mark.parametrize("step", ["copy_rows", "compare_rows", "to_row", "nodes.join"])
 def test_a_move_that_is_cut_off_at_any_step_leaves_an_archive_and_can_be_made_again(
     archive: NewArchive, postgresql: PostgreSQL, step: str

@@ -15,7 +15,14 @@ from ibi.errors import SetupError
 from ibi.runtime.database import migrate, open_engine
 from ibi.runtime.nonce import Nonce
 from ibi.runtime.shared.documents import Documents
-from ibi.runtime.shared.store import MIGRATIONS, REACHED_SECONDS, SharedStore, store_of, store_url
+from ibi.runtime.shared.store import (
+    MIGRATIONS,
+    REACHED_SECONDS,
+    SharedStore,
+    close_store,
+    store_of,
+    store_url,
+)
 from ibi.runtime.signing import public_key, signer
 from support.engines.postgresql import PostgreSQL
 from support.engines.shared_store import share
@@ -285,3 +292,5 @@ def test_nodes_sign_with_one_key_and_publish_one_nonce(url: str, tmp_path: Path)
         assert Nonce(second, time.time).answer() == (200, f"{nonce}\n".encode())
         assert Nonce(second, lambda: time.time() + 61).answer()[0] == 404
     assert Nonce(second, time.time).answer()[0] == 404
+    for each in (first, second):
+        close_store(each)

@@ -417,6 +417,18 @@ def test_larger_uploads_are_accepted_after_a_restart() -> None:
         assert [str(note) for note in notes] == [sentence] * (more > 0)
 
 
+def test_readers_are_sent_to_a_store_only_where_the_files_are_in_one() -> None:
+    before = settings_for("a.example")
+    command = "ibi archive move-files --to s3://BUCKET/PREFIX"
+    sentence = f"readers are sent to an S3 store as soon as the files are in one: {command}"
+    for files in ("", "s3://bucket/prefix"):
+        for redirect in (True, False):
+            settings = replace(before, files=files, files_redirect=not redirect)
+            notes = change_settings(settings, {"files_redirect": redirect}).notes
+            assert [str(note) for note in notes] == [sentence] * (redirect and not files)
+            assert change_settings(settings, {"admin": "b@a.example"}).notes == ()
+
+
 def test_an_ip_of_which_no_ibips_are_made_is_changed_without_a_warning() -> None:
     before = settings_for("a.example", ip="192.88.98.1", mint_host="a.example.org", mint_ip="192.88.98.7")
     assert change_settings(before, {"ip": "192.88.98.2"}).notes == ()
