@@ -16,9 +16,10 @@ LONG = 20.0
 """Seconds in which a thread has its turn."""
 
 
-def _until_ended(jobs: Jobs, job: Job) -> None:
+def _until_ended(folder: Path, jobs: Jobs, job: Job) -> None:
+    """Wait until a job has ended, and its lock is free."""
     end = time.monotonic() + LONG
-    while jobs.find(job.id).state == "running":
+    while jobs.find(job.id).state == "running" or any(job.id in name for name in open_files(folder)):
         assert time.monotonic() < end
         time.sleep(0.005)
 
@@ -56,7 +57,7 @@ def test_progress_is_written_once_a_second_and_then_a_stop_is_heard(tmp_path: Pa
     assert step(WRITE_EVERY / 2) == 5
     moment[0] += WRITE_EVERY
     go_on.set()
-    _until_ended(jobs, job)
+    _until_ended(tmp_path, jobs, job)
     assert (jobs.find(job.id).state, stopped) == ("stopped", ["JobStopped"])
     assert not open_files(tmp_path)
     assert not list(tmp_path.rglob("*.stop"))
@@ -67,8 +68,8 @@ def test_an_ended_job_is_kept_for_a_week(tmp_path: Path, age: int, *, is_kept: b
     now = [1000.0]
     jobs = Jobs(tmp_path, lambda: now[0], lambda: 0.0)
     first = jobs.start("audit", "ada", lambda _: {})
-    _until_ended(jobs, first)
+    _until_ended(tmp_path, jobs, first)
     now[0] += age
-    _until_ended(jobs, jobs.start("index", "ada", lambda _: {}))
+    _until_ended(tmp_path, jobs, jobs.start("index", "ada", lambda _: {}))
     left = {path.name for path in (tmp_path / "jobs").glob(f"{first.id}.*")}
     assert left == ({f"{first.id}.json", f"{first.id}.lock"} if is_kept else set())
