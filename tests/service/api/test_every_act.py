@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from openapi_schema_validator import OAS31Validator
 
 from ibi.accounts.people import Accounts, Role
 from ibi.accounts.tokens import Scope, Tokens
@@ -51,6 +52,7 @@ from support.archive.archive_fixture import LAST, REP
 from support.archive.oai_repository import Repository, answering, article
 from support.archive.replication_fixture import NAME
 from support.archive.three_ways import JSON, wait_for_jobs
+from support.checks.description import closed
 from support.programs import MADE, Reply
 from support.resolver.administration_fixture import AdministeredResolver, administered_resolver
 
@@ -273,6 +275,14 @@ def answered(reply: Reply) -> tuple[int, bytes, dict[str, str]]:
     return reply.status, reply.body, {name: reply.headers[name] for name in names if name in reply.headers}
 
 
+def check_results(service: RunningService, operation: Operation[Any, Any]) -> None:
+    """Check that each job of a long operation has left what this operation says that it gives."""
+    for job in Jobs(service.data, time.time, time.monotonic).all():
+        if job.operation == operation.name:
+            result = {name: each for name, each in job.result.items() if name != "notes"}
+            assert list(OAS31Validator(closed(operation.gives)).iter_errors(result)) == [], result
+
+
 @each_act
 def test_what_is_sent_twice_under_one_key_is_done_once(service: RunningService, act: Act) -> None:
     operation, case, before = act[1], case_of(act), service.left()
@@ -284,6 +294,7 @@ def test_what_is_sent_twice_under_one_key_is_done_once(service: RunningService, 
     assert left["entries"] - before["entries"] == case.entries
     assert len(left["jobs"]) - len(before["jobs"]) == operation.is_long
     assert left != before
+    check_results(service, operation)
     again = service.send(request_for(operation, values), headers)
     if operation.shown_once:
         assert (again.status, "not shown again" in again.text) == (409, True), again.text

@@ -51,7 +51,7 @@ class Description:
     """What a service says of its answers."""
 
     def __init__(self, document: Any) -> None:
-        self._components = _closed(document["components"])
+        self._components = closed(document["components"])
         self._problems = [
             {"$ref": f"#/components/schemas/{name}"}
             for name in ("problem", "refusal")
@@ -96,7 +96,7 @@ class Description:
     def _faults(self, schema: Any, value: Any) -> Any:
         name = json.dumps(schema, sort_keys=True)
         if name not in self._validators:
-            whole = {**_closed(schema), "components": self._components}
+            whole = {**closed(schema), "components": self._components}
             self._validators[name] = OAS31Validator(whole, format_checker=oas31_format_checker)
         return self._validators[name].iter_errors(value)
 
@@ -114,13 +114,13 @@ def _path(path: str, operations: Any) -> _Path:
     return _Path(re.compile(matcher), sum(map(len, parts[::2])), operations)
 
 
-def _closed(schema: Any) -> Any:
+def closed(schema: Any) -> Any:
     """Return a schema in which objects have no members but those that are named, unless it says otherwise."""
     if isinstance(schema, list):
-        return [_closed(each) for each in schema]
+        return [closed(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    closed = {name: _closed(member) for name, member in schema.items()}
+    found = {name: closed(member) for name, member in schema.items()}
     if isinstance(schema.get("properties"), dict) and schema.get("type") == "object":
-        closed.setdefault("additionalProperties", False)
-    return closed
+        found.setdefault("additionalProperties", False)
+    return found

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from ibi.errors import ParseError, PeerSilent
+from ibi.errors import IbiError, ParseError, PeerSilent
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.extensions.tombstone import Tombstone
@@ -386,6 +386,25 @@ def test_every_page_of_a_resolver_is_light(language: str) -> None:
         name: len(body) + sheets for name, body in pages.items() if len(body) + sheets > MOST_WITH_SHEETS
     }
     assert heavy == {}
+
+
+@pytest.mark.parametrize(
+    ("problem", "suggestion"),
+    [
+        (None, ""),
+        (PeerSilent("it is silent"), ""),
+        (ParseError("Host", "a", "not good"), ""),
+        (ParseError("Host", "a", "not good", suggestion="spelled-right.example"), "spelled-right.example"),
+    ],
+)
+def test_a_form_for_registration_shows_the_nearest_valid_spelling(
+    problem: IbiError | None, suggestion: str
+) -> None:
+    fields = dict.fromkeys(("service_ibi", "address", "mail", "title", "title_pt", "name", "hosts"), "")
+    form = RegistrationPage(fields, problem=problem, field="address" if problem else "")
+    text = resolver_pages.registration(form, PageLanguage("en"), OF_A_RESOLVER).decode()
+    assert ("spelled-right.example" in text) == bool(suggestion)
+    assert "None" not in text
 
 
 def test_a_front_page_with_archives_has_examples_that_lead_somewhere_and_names_who_is_silent() -> None:

@@ -58,7 +58,8 @@ if TYPE_CHECKING:
     from ibi.minting.state_row import StateRow
 
 
-_PAGE: Final = 500
+FILES_PER_PAGE: Final = 500
+"""Listed files that are read at once."""
 _ROUNDS: Final = 10
 _LEFT_OUT: Final = frozenset(
     {"col", "staging", "uploads", "jobs", "replies", "lost+found", "nonce", "metrics", "ingest.lock", "settle.lock",
@@ -225,7 +226,7 @@ def all_files(catalogue: Catalogue) -> Iterator[list[ListedFile]]:
     place = AuditPosition(0.0)
     while True:
         with catalogue.reading() as run:
-            page = fixity.next_files(run, place, _PAGE)
+            page = fixity.next_files(run, place, FILES_PER_PAGE)
         if not page:
             return
         yield page

@@ -117,7 +117,8 @@ class _Move:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._journal.close()
+        with self._errors():  # after a full disk, closing writes once more what is buffered
+            self._journal.close()
 
     def forget(self) -> None:
         """Delete the journal."""

@@ -80,12 +80,19 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Retry:
+class Retry:
     """When a copy is refreshed once more, after so many failures, of which so many are due to its original."""
 
     at: float = 0.0
     failures: int = 0
     faults: int = 0
+
+    def plan(self, now: float, *, counts: bool) -> bool:
+        """Plan one more refresh after a failure; return whether there is to be one. `counts`: due to the original."""
+        self.at = now + min(ASK_EVERY * 4**self.failures, SILENT_SECONDS)
+        self.failures = min(self.failures + 1, TRIES)
+        self.faults += counts
+        return self.faults < TRIES
 
 
 @dataclass(eq=False, slots=True)
@@ -102,7 +109,7 @@ class _Followed:
     pause: float = 0.0
     woken: bool = False
     anything_at: float = 0.0
-    later: dict[int, _Retry] = field(default_factory=dict)
+    later: dict[int, Retry] = field(default_factory=dict)
     task: asyncio.Task[None] | None = None
 
 
@@ -285,11 +292,8 @@ class CopyFollower:
         if retry is None:
             if len(followed.later) >= MOST_LATER:
                 return False
-            retry = followed.later[due.item] = _Retry()
-        retry.at = asyncio.get_running_loop().time() + min(ASK_EVERY * 4**retry.failures, SILENT_SECONDS)
-        retry.failures = min(retry.failures + 1, TRIES)
-        retry.faults += counts
-        return retry.faults < TRIES
+            retry = followed.later[due.item] = Retry()
+        return retry.plan(asyncio.get_running_loop().time(), counts=counts)
 
     def _unmark(self, due: DueCopy) -> None:
         with self._catalogue.writing() as writer:

@@ -80,7 +80,7 @@ class S3Client:
         endpoint = given.get("AWS_ENDPOINT_URL_S3") or given.get("AWS_ENDPOINT_URL") or ""
         self._endpoint = endpoint or "Amazon S3"
         self._rests_until = 0.0
-        self._keys = _KeyFile(file, profile) if file else None
+        self._keys = KeyFile(file, profile) if file else None
         with self._faults():
             self._store = import_module("obstore.store").S3Store(
                 self._bucket,
@@ -214,7 +214,7 @@ def _reason(text: str) -> str:
     return first.rpartition(" - ")[2][:200] or "no reason was given"
 
 
-class _KeyFile:
+class KeyFile:
     """Reads keys from a credentials file (an INI file with a section for each profile), again every minute."""
 
     def __init__(self, path: str, profile: str) -> None:

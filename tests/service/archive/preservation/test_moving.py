@@ -15,6 +15,7 @@ from ibi.archive.preservation.rebuild import rebuild
 from ibi.archive.store.s3_files import S3Files
 from ibi.errors import SetupError
 from support.archive.preservation_fixture import NAME, OTHER, ArchiveFolder, flip, make_archive
+from support.checks.full_disk import files_of_at_most
 from support.engines.seaweedfs import BUCKET, SeaweedFS
 
 FILES = {
@@ -111,6 +112,23 @@ def test_a_damaged_file_stops_the_move(kept: ArchiveFolder, place: str) -> None:
     kept.path("a.txt").write_bytes(b"one")
     assert move_files(kept.directory, place).problems == []
     assert contents(kept) == FILES
+
+
+def test_a_disk_that_refuses_the_journal_is_reported_with_its_path(kept: ArchiveFolder, place: str) -> None:
+    journal = kept.data / "moving-files.txt"
+    journal.mkdir()
+    with pytest.raises(SetupError, match=f"{journal} cannot be written: Is a directory"):
+        move_files(kept.directory, place)
+    journal.rmdir()
+    # Longer than the databases of the Archive, so that it alone is refused, where its lines are flushed.
+    lines = "".join(f"{number:064}\n" for number in range(10_000))
+    journal.write_text(f"{place}\n{lines}")
+    with (
+        files_of_at_most(journal.stat().st_size),
+        pytest.raises(SetupError, match=f"{journal} cannot be written: File too large"),
+    ):
+        move_files(kept.directory, place)
+    assert move_files(kept.directory, place).files == 4
 
 
 def test_a_wrong_place_is_refused_before_anything_is_copied(kept: ArchiveFolder, place: str) -> None:

@@ -1,0 +1,120 @@
+"""One connection on which several requests come, at once or one after the other: each is answered, and it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ibi.http.server.protocol import HEAD_BYTES, MOST_PER_TURN
+from ibi.http.server.service import Service, listen, run
+from ibi.http.server.turns import Turns
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from ibi.http.server.config import Answer
+
+LONG = 20.0
+"""Seconds that an answer may take."""
+
+
+def _at_once(_method: bytes, target: bytes, _head: object, _peer: str) -> Answer | None:
+    return (302, b"from: %b\r\ncontent-length: 0\r\n\r\n" % target) if target.startswith(b"/fast") else None
+
+
+async def _app(scope: Any, receive: Any, send: Any) -> None:
+    while (await receive()).get("more_body"):
+        pass
+    headers = [(b"from", scope["raw_path"]), (b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body"})
+
+
+@asynccontextmanager
+async def _connection() -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    listener, stop, ready = listen("127.0.0.1:0"), asyncio.Event(), asyncio.Event()
+    service = Service(_app, largest_body=1 << 20, at_once=_at_once)
+    serving = asyncio.create_task(run([service], [listener], lambda _: ready.set(), stop))
+    await ready.wait()
+    reader, writer = await asyncio.open_connection("127.0.0.1", listener.getsockname()[1])
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        stop.set()
+        await serving
+
+
+def _request(method: bytes, target: bytes, more: bytes = b"") -> bytes:
+    return b"%b %b HTTP/1.1\r\nhost: x\r\n%b\r\n" % (method, target, more)
+
+
+async def _answers(reader: asyncio.StreamReader, count: int) -> list[str]:
+    """The targets of the next answers."""
+    async with asyncio.timeout(LONG):
+        heads = [await reader.readuntil(b"\r\n\r\n") for _ in range(count)]
+    return [head.partition(b"from: ")[2].partition(b"\r\n")[0].decode() for head in heads]
+
+
+@pytest.mark.parametrize("kind", ["fast", "slow"])
+@pytest.mark.parametrize("at_once", [1, 2, MOST_PER_TURN, MOST_PER_TURN + 1, 3 * MOST_PER_TURN])
+def test_after_requests_that_came_together_further_ones_are_answered_and_nothing_waits(
+    kind: str, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = list[int]()
+    add = Turns.add
+
+    def counted(self: Turns, go_on: Any) -> None:
+        turns.append(1)
+        add(self, go_on)
+
+    monkeypatch.setattr(Turns, "add", counted)
+
+    async def play() -> None:
+        async with _connection() as (reader, writer):
+            for time in range(3):
+                targets = [f"/{kind}/{time}/{number}" for number in range(at_once)]
+                writer.write(b"".join(_request(b"GET", each.encode()) for each in targets))
+                assert await _answers(reader, at_once) == targets
+                # Held bytes ask for a turn again and again; here none are held any more.
+                before = len(turns)
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                assert len(turns) == before
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("size", [0, 1, HEAD_BYTES, 1 << 19])
+@pytest.mark.parametrize("framing", ["length", "chunks"])
+def test_after_a_body_the_next_request_is_answered(framing: str, size: int) -> None:
+    body = b"x" * size
+    chunks = (b"%x\r\n%b\r\n" % (size, body) if size else b"") + b"0\r\n\r\n"
+    sent = {
+        "length": _request(b"POST", b"/a", b"content-length: %d\r\n" % size) + body,
+        "chunks": _request(b"POST", b"/a", b"transfer-encoding: chunked\r\n") + chunks,
+    }[framing]
+
+    async def play() -> None:
+        async with _connection() as (reader, writer):
+            for _ in range(2):
+                writer.write(sent + _request(b"GET", b"/fast") + sent)
+                assert await _answers(reader, 3) == ["/a", "/fast", "/a"]
+
+    asyncio.run(play())
+
+
+def test_a_head_may_be_as_long_as_the_limit_and_no_longer() -> None:
+    async def heard(size: int) -> bytes:
+        around = len(_request(b"GET", b"/slow", b"a: \r\n"))
+        request = _request(b"GET", b"/slow", b"a: %b\r\n" % (b"b" * (size - around)))
+        assert len(request) == size
+        async with _connection() as (reader, writer), asyncio.timeout(LONG):
+            writer.write(request)
+            return (await reader.readuntil(b"\r\n\r\n"))[:12]
+
+    assert asyncio.run(heard(HEAD_BYTES)) == b"HTTP/1.1 200"
+    assert asyncio.run(heard(HEAD_BYTES + 1)) == b"HTTP/1.1 431"
