@@ -86,7 +86,6 @@ def test_a_replica_or_its_note_that_lost_or_changed_any_character_is_damaged(tmp
         waiting_room.draw(TICKS)
 
 
-
 @pytest.mark.proves("GEN-44")
 @pytest.mark.parametrize("draws", [1, 2, 5])
 def test_a_kill_between_the_new_ctime_of_the_state_and_its_new_bytes_loses_nothing(
