@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ibi.errors import MintingNotAllowed, ParseError
+from ibi.errors import MintingError, MintingNotAllowed, ParseError
 from ibi.identifier.dates import TICKS
 from ibi.identifier.forms import IBIForms
 from ibi.identifier.generator import LabelGenerator
@@ -104,3 +104,71 @@ def test_a_name_without_an_owner_starts_nothing(tmp_path: Path) -> None:
     with pytest.raises(ParseError):
         Subsystem.open(tmp_path / "new", host="a.example.org", granularity="2")
     assert not (tmp_path / "new").exists()
+
+
+def test_a_subsystem_has_the_usual_ports_and_one_second_unless_others_are_wanted(tmp_path: Path) -> None:
+    usual = Subsystem.open(tmp_path / "usual", host="mint.example.org", ip="150.163.34.243")
+    assert (usual.generator.port, usual.generator.ip_port, usual.granularity) == (80, 800, TICKS)
+    assert usual.generator.why_not_unique is None
+    trial = Subsystem.open(
+        tmp_path / "trial", host="a.localhost", port=8080, ip="10.0.0.1", ip_port=8081, for_trying=True
+    )
+    assert (trial.generator.port, trial.generator.ip_port) == (8080, 8081)
+    assert trial.generator.why_not_unique is not None
+
+
+def test_a_directory_that_was_opened_under_other_names_records_them(tmp_path: Path) -> None:
+    """Labels with the new prefixes may have been given elsewhere: see `WaitingRoom`."""
+    names = list[str]()
+    for host in ("a.example.org", "b.example.org"):
+        with Subsystem.open(tmp_path, host=host, granularity="0.001") as subsystem:
+            subsystem.mint()
+        names.append((tmp_path / "minting/state").read_text().split()[7])
+    assert names[0] != names[1]
+
+
+def test_a_subsystem_that_is_left_notes_that_nothing_was_touched(tmp_path: Path) -> None:
+    lock = tmp_path / "minting/lock"
+    machine = FalseMachine()
+    with at(tmp_path, machine) as subsystem:
+        for _ in range(2):
+            subsystem.waiting_room.reserve(1, 1)
+        crashed = lock.read_bytes()
+    assert lock.read_bytes() != crashed
+
+
+def test_a_label_shows_its_moment_and_its_forms(tmp_path: Path) -> None:
+    machine = FalseMachine()
+    with at(tmp_path, machine) as subsystem:
+        (chunk,) = subsystem.chunks(1)
+        assert [len(each) for each in subsystem.chunks(0)] == []
+    (label,) = chunk
+    assert label.datetime == "2010-11-01T04:18:13Z"
+    assert (str(label.forms.rep), str(label.forms.ibip)) == (label.rep, label.ibip)
+    assert label.forms == GENERATOR.label(label.date)
+
+
+def test_every_list_of_labels_is_due_before_the_next_is_waited_for(tmp_path: Path) -> None:
+    machine = FalseMachine()
+    with at(tmp_path, machine, TICKS // 10) as subsystem:
+        for chunk in subsystem.chunks(5):
+            assert chunk[-1].date <= machine.at < chunk[-1].date + TICKS // 10
+
+
+def test_a_child_gives_none_of_the_labels_that_its_parent_has_requested(tmp_path: Path) -> None:
+    machine = FalseMachine()
+    with at(tmp_path, machine, TICKS // 1000) as subsystem:
+        subsystem.mint()
+        machine.pass_by(TICKS)
+        for labels in (subsystem.mint_many(3), subsystem.chunks(500)):
+            next(labels)
+            child = os.fork()
+            if not child:
+                try:
+                    list(labels)
+                except MintingError as error:
+                    os._exit(40 + str(error).startswith("labels that were requested before a fork"))
+                finally:
+                    os._exit(1)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 41
+            assert len(list(labels)) > 0
