@@ -53,8 +53,9 @@ def to_files(row: StateRow, directory: Path, machine: Machine) -> None:
         record = old.record
         if record is None or not (old.fault is None or _is_moved_away(old)):
             raise LostState(SENTENCES[old.fault or StateFault.MISSING], directory=row.name)
+        margin = 0 if old.is_latest else old.margin
         old.commit(record._replace(machine=MOVED_AWAY))
-        earliest = machine.now() + AHEAD + (0 if old.is_latest else old.margin)
+        earliest = machine.now() + AHEAD + margin
     files = StateFiles(directory, machine.identity, machine.running)
     try:
         files.prepare()

@@ -10,8 +10,8 @@ import pytest
 from ibi.errors import ClockError, LostState, SetupError
 from ibi.identifier.dates import TICKS
 from ibi.minting import WaitingRoom
-from ibi.minting.recovery import recover
-from ibi.minting.state import StateFault
+from ibi.minting.recovery import Recovery, recover, repair_command
+from ibi.minting.state import FOLDER, SENTENCES, WIDTH, StateFault, StateRecord
 from ibi.minting.waiting_room import AHEAD
 from support.machine import START, FalseMachine
 
@@ -124,6 +124,72 @@ def test_a_state_that_looks_sound_is_moved_on_to_the_present(tmp_path: Path) -> 
     found = recover(tmp_path, clock.machine)
     assert (found.fault, found.last) == (None, clock.at + AHEAD)
     assert draw(tmp_path, clock) > START + DAY
+
+
+def test_a_repair_reports_what_it_has_found_and_writes_one_label_more_than_any_record_counts(
+    tmp_path: Path,
+) -> None:
+    clock = FalseMachine()
+    with WaitingRoom(tmp_path, clock.machine, prefixes=("a.example",)) as waiting_room:
+        batches = [waiting_room.reserve(TICKS // 1000, count) for count in (3, 4)]
+    last, count = batches[-1].last, sum(map(len, batches))
+    (names,) = (record.names for record in recorded(tmp_path))
+    clock.pass_by(TICKS)
+    now, labels = clock.at, clock.at + AHEAD
+    assert recover(tmp_path, clock.machine, labels) == Recovery(None, last, last, labels, labels)
+    (file,) = {record.file for record in recorded(tmp_path)}
+    expected = StateRecord(labels, now, clock.up, count + 1, "first-boot", "this-machine", names, file)
+    assert recorded(tmp_path) == {expected}
+
+
+def test_a_repair_of_nothing_but_a_name_begins_as_a_new_state_does(tmp_path: Path) -> None:
+    (tmp_path / "archive.toml").touch()
+    clock = FalseMachine()
+    assert recover(tmp_path, clock.machine) == Recovery(
+        StateFault.MISSING, None, None, None, clock.at + AHEAD
+    )
+    (record,) = recorded(tmp_path)
+    assert (record.drawn, record.names) == (1, "-")
+
+
+def recorded(directory: Path) -> set[StateRecord]:
+    """The records of the state and of its replica."""
+    found = [StateRecord.read((directory / FOLDER / name).read_bytes()[:WIDTH]) for name in ("state", "lock")]
+    return {record for record in found if record is not None}
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        (
+            StateFault.COPIED,
+            "the minting state in {} is a copy; two directories must never mint from one state",
+        ),
+        (
+            StateFault.MOVED,
+            "the minting state in {} was made by another machine; two must never mint from one state",
+        ),
+    ],
+)
+def test_the_refusal_says_what_was_found(tmp_path: Path, fault: StateFault, sentence: str) -> None:
+    clock = FalseMachine()
+    draw(tmp_path, clock)
+    spoil(tmp_path, fault)
+    if fault is StateFault.MOVED:
+        clock.identity = "another-machine"
+    with pytest.raises(LostState) as refused:
+        recover(tmp_path, clock.machine)
+    assert str(refused.value).startswith(sentence.format(tmp_path / FOLDER) + ". If the other one")
+    command = str(repair_command(LostState(SENTENCES[fault], directory=tmp_path), tmp_path))
+    assert (
+        command == f"if the other one never gives a label again: ibi mint recover --data {tmp_path} --moved"
+    )
+
+
+def test_what_happened_here_is_repaired_without_a_word_of_another_machine(tmp_path: Path) -> None:
+    for fault in (StateFault.MISSING, StateFault.DAMAGED, StateFault.OLDER, StateFault.TOUCHED):
+        command = str(repair_command(LostState(SENTENCES[fault], directory=tmp_path), tmp_path))
+        assert command == f"labels wait until it is repaired: ibi mint recover --data {tmp_path}"
 
 
 def test_where_no_label_was_ever_given_there_is_nothing_to_repair(tmp_path: Path) -> None:
