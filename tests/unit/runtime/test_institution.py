@@ -66,6 +66,12 @@ def test_a_line_has_at_most_so_many_characters_and_is_one(name: str) -> None:
         assert str(caught.value) == f"{name} is one line of at most {most} characters"
 
 
+def test_no_text_that_was_accepted_once_becomes_too_long() -> None:
+    assert LONGEST_LINES == {"name": 200, "subtitle": 200, "publisher": 200, "contact": 254}
+    long = dict.fromkeys(("about", "privacy", "policies"), 20_000)
+    assert LONGEST_TEXTS == {"welcome": 2_000, **long, "postal_address": 500}
+
+
 @pytest.mark.parametrize("name", LONGEST_TEXTS)
 def test_a_text_has_at_most_so_many_characters(name: str) -> None:
     most = LONGEST_TEXTS[name]

@@ -524,6 +524,11 @@ def test_volume_number_and_pages_go_into_every_format_for_citing() -> None:
             ["R", "1"],
             ["R"],
         ),
+        (
+            {"title": ["T"], "creator": ["A, B"], "source": ["R"], "type": ["book part"]},
+            ["R"],
+            ["R"],
+        ),
     ],
 )
 def test_what_is_emphasised(statements: Statements, apa: list[str], abnt: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -107,6 +108,17 @@ def test_an_answer_may_be_reused_until_it_would_be_wrong_for_a_reader(
     who: Access, embargo: str, now: float, seconds: int
 ) -> None:
     assert access.reuse_seconds([held(Access.OPEN), None, held(who, embargo)], 60, now) == seconds
+
+
+def test_an_embargo_ends_at_midnight_utc_wherever_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "IST-5:30")
+        time.tzset()
+        ends = NOON + 12 * 3600
+        item = held(Access.EMBARGOED, "2026-11-22")
+        found = [access.reuse_seconds([item], 60, ends + passed) for passed in (-20.5, 0)]
+    time.tzset()
+    assert found == [20, 60]
 
 
 # What is answered

@@ -124,6 +124,7 @@ def test_the_source_leads_to_the_capabilities_and_these_to_the_lists(full: Serve
 
 
 def test_the_sitemap_is_the_resource_list(full: Served) -> None:
+    assert full.get("/sitemap.xml").headers["cache-control"] == "public, max-age=600"
     index = Document(full, "/sitemap.xml")  # 10.2
     assert index.is_index
     [(path, _)] = index.entries

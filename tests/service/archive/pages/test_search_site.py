@@ -120,6 +120,13 @@ def test_nothing_found_says_what_to_do_and_an_identifier_leads_to_its_item(full:
     assert 'href="/8JMKD3MGP8W/35MMLL8"' in elsewhere
 
 
+def test_a_misspelt_identifier_is_spelt_rightly_where_nothing_else_is_found(full: Served) -> None:
+    meant = 'Did you mean <a class="name" href="/8JMKD3MGP8W/34PGRBL">8JMKD3MGP8W/34PGRBL</a>'
+    assert meant in full.get("/-/search?text=8JMKD3MGP8W%2F34PGRB1", **BROWSER).text
+    misspelt = "8JMKD3MGP8W%2F34PGRBO"  # any of several characters may be meant
+    assert "Did you mean" not in full.get(f"/-/search?text={misspelt}", **BROWSER).text
+
+
 def test_nothing_found_offers_another_spelling_in_both_languages_and_to_programs(full: Served) -> None:
     target = "/-/search?text=sensoriamneto&year=2011"
     page = full.get(f"{target}&lang=en", **BROWSER).text

@@ -56,6 +56,7 @@ def text(kept: ArchiveFolder) -> bytes:
 def test_a_receipt_tells_who_gave_what_when_and_who_holds_it(kept: ArchiveFolder, text: bytes) -> None:
     found = read_receipt(text)
     content = found.content
+    assert content["version"] == 1  # receipts are kept for decades
     assert content["item"] == {"rep": NAME, "ibip": None, "aliases": []}
     assert (content["title"], content["authors"]) == (["Título"], ["Ana", "Bea"])
     assert content["depositor"] == "maria"

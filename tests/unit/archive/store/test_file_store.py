@@ -235,7 +235,7 @@ def test_nothing_of_a_file_stays_that_a_full_disk_refuses(archive: NewArchive, t
             staging.finish()
         staging.discard()
         assert list(folder.iterdir()) == []
-        with pytest.raises(SetupError, match="no file can be kept in"):
+        with pytest.raises(SetupError, match=f"^no file can be kept in {archive.data}: File too large"):
             archive.file_store.stage("a.txt", source)
         assert list(folder.iterdir()) == []
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 import ibi
+from ibi.errors import PeerSilent
 from ibi.http.client.address import HostPort
-from ibi.http.client.request import USUAL, Slots, head_of, more_of, target_part, written
-
-if TYPE_CHECKING:
-    from ibi.http.client.request import OutgoingRequest
+from ibi.http.client.request import USUAL, OutgoingRequest, Slots, head_of, more_of, target_part, written
 
 BAD_TARGET = "a target starts with '/' and has only visible ASCII characters, not too many"
 
@@ -75,3 +74,15 @@ def test_slots_go_to_those_that_wait_in_order() -> None:
     assert not slots.acquire(second)
     assert not slots.acquire(third)
     assert list(slots.waiting) == [second, third]
+
+
+def test_the_outcome_of_a_request_comes_once_and_none_of_one_that_is_given_up() -> None:
+    finished, removed, outcomes = list[Any](), list[Any](), list[Any]()
+    client: Any = SimpleNamespace(finish=lambda request, _: finished.append(request))
+    deadline: Any = SimpleNamespace(remove=removed.append)
+    silent = PeerSilent("it is silent")
+    for outcome in (silent, None):
+        request = OutgoingRequest(client, cast("Any", None), b"", deadline, outcomes.append)
+        request.end(outcome)
+        request.end(silent)
+    assert (len(finished), len(removed), outcomes) == (2, 2, [silent])
