@@ -48,6 +48,6 @@ node_packages() {
     if (cd build/npm && npm ci --fetch-retries=1 --ignore-scripts --no-audit --no-fund --loglevel=error >&2); then
         echo "$wanted" > build/npm/stamp
     else
-        echo "npm could not fetch what requirements/npm names: tests that need citation.js are skipped." >&2
+        echo "npm could not fetch what requirements/npm names: tests that need them are skipped." >&2
     fi
 }
