@@ -23,10 +23,14 @@ class Rows:
         self._server = server
         self.engines: dict[str, Engine] = {}
         self._zero: dict[str, int] = {}
+        self._given: list[StateRow] = []
         self.used = False
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections, also those of processes that were killed."""
+        for row in self._given:
+            row.close()
+        self._given.clear()
         for engine in self.engines.values():
             engine.dispose()
         self.engines.clear()
@@ -37,9 +41,11 @@ class Rows:
         if name not in self.engines:
             self.engines[name] = open_engine(self._server.new_database())
             self._zero[name] = machine.now() - machine.running()
-        return StateRow(
+        row = StateRow(
             self.engines[name], self._uses, lambda: (self._zero[name] + machine.running()) // 1000
         )
+        self._given.append(row)
+        return row
 
     def waiting_room(
         self,
