@@ -41,9 +41,7 @@ class Rows:
         if name not in self.engines:
             self.engines[name] = open_engine(self._server.new_database())
             self._zero[name] = machine.now() - machine.running()
-        row = StateRow(
-            self.engines[name], self._uses, lambda: (self._zero[name] + machine.running()) // 1000
-        )
+        row = StateRow(self.engines[name], self._uses, lambda: (self._zero[name] + machine.running()) // 1000)
         self._given.append(row)
         return row
 

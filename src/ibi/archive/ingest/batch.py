@@ -1,6 +1,6 @@
 """Turns records into items, a batch in one transaction; ingesting them again changes nothing.
 
-Labels are minted and files are staged before the transaction. In it one query finds the items that are held already;
+Labels are minted and files are staged before the transaction. In it a few queries find the items that are held already;
 new items without files are inserted together, all others one by one through the unit of work. See note 11: importing
 twice.
 """

@@ -1,8 +1,8 @@
 """Imports items from a file of JSON lines, BibTeX, RIS or CSV, or a folder of DSpace, or makes a dry run.
 
-Only one batch of records is in memory, whatever the size of the file; a dry run also remembers the names and keys of
-all records before. After an interruption, run the import again: items that are held already are skipped. See note 11:
-importing twice.
+Only one batch of records is in memory (with PostgreSQL two), whatever the size of the file; a dry run also remembers
+the names and keys of all records before. After an interruption, run the import again: items that are held already are
+skipped. See note 11: importing twice.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 ASK_EVERY: Final = 5.0
 """Seconds between two requests to an Archive.
 
-A copy follows after half of that. A request takes the other Archive less than a millisecond.
+On average, a copy follows after half of that. A request takes the other Archive less than a millisecond.
 """
 
 SOON: Final = 2.0

@@ -1,6 +1,6 @@
 """Refresh copies: make them equal to their originals again (ARC-13: copies follow originals; CON-07).
 
-A running Archive refreshes each copy every `refresh_hours`, and when it is told of a change (`following`); a person can
+A running Archive refreshes each copy every `refresh_hours`, and when it learns of a change (`following`); a person can
 refresh one at once. If the original is no longer where it was, the resolver is asked where it is now. If a refresh
 fails or takes too long, the copy stays as it is, its source records since when it may differ and why, and the next copy
 is refreshed.

@@ -114,7 +114,7 @@ class ArchiveService:
                           another whole path ("/sitemap.xml")
         attestation_key   returns the public key of the Archive's receipts, "" before the first receipt
         joined            the addresses of the joined resolvers: their counts of readers are believed, and they may
-                          request changes
+                          request changes, as may others that `AnsweredChanges.reply` admits
         undeclared        the list of proxies that are not trusted
         counts            what it counts for the metrics
         facts             returns what the front page shows of all items

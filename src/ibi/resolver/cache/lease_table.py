@@ -162,7 +162,7 @@ class LeaseTable:
 
 
 def _other(size: int) -> int:
-    """Return a number of so many bytes that no process has seen before; random, as two may change it at once."""
+    """Return a number of so many bytes that hardly any process has seen before; random, as two may change at once."""
     return secrets.randbits(8 * size)
 
 

@@ -25,7 +25,7 @@ REDIRECT: Final = "redirect"
 OTHER: Final = "other"
 """The label of values that have no counter of their own."""
 
-_POLL_SECONDS: Final = 1.0  # between two reads of the counts of the acknowledgment queues
+_POLL_SECONDS: Final = 1.0  # between two reads of the counts of acknowledgment queues and stores
 _DROP_REASONS: Final = (
     *("too many waiting", "closing", "too old", "garbled", "silent"),
     *("only prefetched", "no key to thank with", "an older answer", "no longer included"),

@@ -1,4 +1,4 @@
-"""Batches of items: one query finds the items of a batch that are held; new items are inserted together."""
+"""Batches of items: a few queries find the items of a batch that are held; new items are inserted together."""
 
 from __future__ import annotations
 
