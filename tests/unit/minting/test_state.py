@@ -231,6 +231,35 @@ def test_a_live_process_notices_a_replica_from_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("GEN-44", "AMB-18")
+@pytest.mark.parametrize(
+    ("before", "meanwhile"), [((), ("state", "lock")), ((), ("lock",)), (("lock",), ("state",))], ids=str
+)
+def test_a_process_that_has_only_read_a_state_notices_older_files(
+    tmp_path: Path, before: tuple[str, ...], meanwhile: tuple[str, ...]
+) -> None:
+    """In a burst the last change is not noted, so the files themselves would look whole.
+
+    `before`: what is older already when it is read, as after a kill.
+    """
+    clock = FalseMachine()
+    drawing = waiting_room_at(tmp_path, clock).__enter__()
+    drawing.reserve(TICKS // 1000, 1)
+    older = {name: (tmp_path / "minting" / name).read_bytes() for name in ("state", "lock")}
+    drawing.reserve(TICKS // 1000, 1)
+
+    def put_back(names: tuple[str, ...]) -> None:
+        for name in names:
+            with (tmp_path / "minting" / name).open("r+b") as file:
+                file.write(older[name])
+
+    put_back(before)
+    with waiting_room_at(tmp_path, clock) as reading:
+        put_back(meanwhile)
+        with pytest.raises(LostState, match="older"):
+            reading.reserve(1, 1)  # which waits for nothing
+
+
+@pytest.mark.proves("GEN-44", "AMB-18")
 def test_a_live_process_gives_no_label_from_a_state_that_was_replaced(tmp_path: Path) -> None:
     clock = FalseMachine()
     with waiting_room_at(tmp_path, clock) as first:
