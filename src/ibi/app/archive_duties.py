@@ -1,4 +1,4 @@
-"""Assembly of an Archive's own tasks: hand-overs, copies, audits, and the deletion of abandoned uploads."""
+"""Assembly of an Archive's own tasks: hand-overs, the settling of restored originals, copies, and further duties."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _duties(
     _names: Names | None,
     settings: ArchiveSettings,
 ) -> list[PeriodicTask]:
-    """Make the duties of the first process, besides its memberships."""
+    """Make the duties that have no loop of their own: uploads, the filter, objects in S3, audits."""
     uploads = upload_store(directory, settings)
     expire = PeriodicTask("uploads", EXPIRE_EVERY, lambda: asyncio.to_thread(uploads.expire), everywhere=True)
     tasks = [expire]

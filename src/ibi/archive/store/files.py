@@ -8,8 +8,8 @@ file system that ignores case. No folder is entered through a symbolic link; onl
 
 A file is first staged: copied, hashed, flushed. Then the catalogue lists it, with its name in staging, in one
 transaction with all other changes; from then on it can be read. Then it is moved to its place, and the
-catalogue lists it as placed. After an interruption the next process moves the listed files, and deletes
-staged files that were never listed (decision 0012).
+catalogue lists it as placed. After an interruption, the next staging session that is alone moves the listed
+files, and deletes staged files that were never listed (decision 0012).
 
 See T21: paths out of the store; T22: colliding names; T35: faults of disks.
 """

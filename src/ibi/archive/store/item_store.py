@@ -204,7 +204,7 @@ class UnitOfWork:
     def remove(
         self, holding: Holding, reason: str = "", replacement: IBIForms | None = None, **detail: Any
     ) -> Holding:
-        """Remove an item: its files are deleted; its names, the date and the reason stay for ever.
+        """Remove an item: its files are deleted; its metadata and names, the date and the reason stay.
 
         `replacement`: the item that takes its place. See ARC-07: three states.
 

@@ -1,8 +1,8 @@
 """Notices of change from Archives: the cached answers about the changed items are dropped (note 46: notices of change).
 
 A notice is a hint: then the Archive is asked what has changed (`resolver.cache.change_requests`), even if the notice
-came from elsewhere and nothing else is done for it. From then on, an Archive is asked first for the items that it has
-announced.
+came from elsewhere and nothing else is done for it. After a notice that was accepted, the Archive is asked first for
+the items that the notice names.
 
 A notice is accepted from the IP address that the Archive gave when it switched itself on (`archiveip`), and
 from the IP addresses that its own address leads to.

@@ -278,7 +278,7 @@ class ResolverSettings(_Addressed):
     express: bool = True
     """Whether the fast path answers the redirects that may be answered from memory."""
     request_rate: float = 20.0
-    """Resolutions a second that one reader may cause, if they query Archives."""
+    """Resolutions a second that one reader may cause in each process, if they query Archives."""
     request_burst: int = 40
     """How many of them at once."""
     admin: str = ""
