@@ -14,7 +14,7 @@ from threading import Barrier
 from typing import TypeVar
 
 _T = TypeVar("_T")
-_SECONDS = 20.0
+_SECONDS = 60.0
 
 
 def together(number: int, work: Callable[[int], _T]) -> list[_T]:

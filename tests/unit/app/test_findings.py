@@ -103,9 +103,9 @@ def test_where_a_directory_lies(kind: str, sentence: str) -> None:
     assert lines(judge_kind(kind)) == ([f"warning disk: {sentence}"] if sentence else [])
 
 
-def test_a_directory_that_is_gone() -> None:
-    gone = "fault disk: /nowhere cannot be looked at: No such file or directory"
-    assert lines(check_disk(Path("/nowhere"))) == [gone]
+def test_a_directory_that_is_gone(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    assert lines(check_disk(gone)) == [f"fault disk: {gone} cannot be looked at: No such file or directory"]
 
 
 @pytest.mark.parametrize(
