@@ -42,3 +42,21 @@ With `IBI_TEST_STORE=postgresql` the tests of all modules use PostgreSQL alone, 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run each test with the stores that it is for."""
     in_stores(metafunc, both=metafunc.module.__name__.rpartition(".")[2] in ON_BOTH)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of the stores of a catalogue and of files, combine SQLite with the folder, and PostgreSQL with S3.
+
+    No code depends on the two together, and each test would run four times.
+    """
+    mixed = [item for item in items if _is_mixed(item)]
+    config.hook.pytest_deselected(items=mixed)
+    items[:] = [item for item in items if not _is_mixed(item)]
+
+
+def _is_mixed(item: pytest.Item) -> bool:
+    chosen = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    return (chosen.get("stored_in"), chosen.get("files_place")) in {
+        ("sqlite", "s3"),
+        ("postgresql", "folder"),
+    }
