@@ -5,10 +5,10 @@
 A crash before the commit loses nothing. A crash after the commit burns the dates of the batch: they are never given.
 The commit costs one sync, for one label or for a whole batch of dates that are drawn together.
 
-All dates are multiples of the granularity (the grid). None is reserved more than AHEAD before its moment, so a draw
-waits for its own date only, and not for dates that others reserved long before. A later draw gets later dates, also
-in another process. Each data directory is one waiting room, even if the Archive changes its name; so is each
-database that the nodes of an Archive share. Where the last date is kept (`MintingState`):
+All dates are multiples of the granularity (the grid). None is reserved more than AHEAD before its moment, so no draw
+waits for long because of what others have reserved. A later draw gets later dates, also in another process. Each data
+directory is one waiting room, even if the Archive changes its name; so is each database that the nodes of an Archive
+share. Where the last date is kept (`MintingState`):
 
     state        files of the data directory: a draw that must wait for its date keeps their lock meanwhile
     state_row    a row in PostgreSQL: such a draw ends its transaction, waits, and tries again

@@ -62,7 +62,8 @@ if TYPE_CHECKING:
     from ibi.resolver.resolve.resolution import Decision, UpstreamRedirect
 
 MOST_QUERIES: Final = 1_000
-"""Queries of one resolution at most; or four rounds of all Archives, where that is more (docs/reference/threats.md)."""
+"""Archives that one resolution queries at most, each in each round; or four rounds of all Archives, where that is more
+(docs/reference/threats.md). Those count, too, for which a cached answer or an open circuit responds."""
 
 _ROUNDS_AT_LEAST: Final = 4  # rounds of all Archives that one resolution may always have
 

@@ -116,7 +116,7 @@ class Round:
         query     the query that all Archives get
         began     when the round began, a time of the loop
         why       why the Archives of its plan are asked first
-        queried   the Archives that were asked, in order
+        queried   the Archives that were asked, in order, also those that an answer in the cache responded for
         sent      how many of these cost a query: no cached answer or open circuit responded in their place
         silent    the Archives whose responses were errors
         hit       whether the first response knew the item; None before it has come
