@@ -33,7 +33,7 @@ from ibi.runtime.i18n import say
 from ibi.web import resolution_pages, resolver_pages
 from ibi.web.assets import assets
 from ibi.web.resolution_pages import LOOKS, MOST_OF_A_KIND, MOST_OPEN
-from ibi.web.resolver_pages import WRAPPER_NAMES
+from ibi.web.resolver_pages import SPARK_HEIGHT, SPARK_WIDTH, WRAPPER_NAMES, spark
 from support.resolver.resolution import archive_of
 from support.web.html_page import Page
 from support.web.unnamed import OF_A_RESOLVER, alert, explanation, find, home
@@ -488,3 +488,19 @@ def test_an_edition_that_no_archive_knows_is_named_on_the_page() -> None:
     value = Alert(AlertKind.NOT_FOUND, url=URL, ibi=FIRST, known=True, leads_to="archive.example/next/2026")
     for language in ("en", "pt-BR"):
         assert b"archive.example/next/2026" in alert(value, language)
+
+
+@pytest.mark.parametrize(
+    ("hours", "line", "failed"),
+    [
+        ([], "", []),
+        ([(0, 0)], f"0,{SPARK_HEIGHT - 2}", []),
+        ([(4, 0)], "0,2", []),
+        ([(0, 1), (4, 0)], f"0,{SPARK_HEIGHT - 2} {SPARK_WIDTH},2", [(0, SPARK_HEIGHT - 2)]),
+        ([(4, 0), (2, 0), (4, 2)], f"0,2 {SPARK_WIDTH // 2},{SPARK_HEIGHT // 2} {SPARK_WIDTH},2", [(SPARK_WIDTH, 2)]),
+    ],
+)  # fmt: skip
+def test_the_answers_of_the_last_hours_are_a_line_from_edge_to_edge(
+    hours: list[tuple[int, int]], line: str, failed: list[tuple[int, int]]
+) -> None:
+    assert spark(hours) == (line, failed)

@@ -210,6 +210,22 @@ def test_every_kind_has_a_type_of_coar(kind: ItemKind) -> None:
     assert written.startswith("other ") is (kind.datacite == "Collection")
 
 
+@pytest.mark.parametrize(
+    ("word", "general"),
+    [
+        ("article", "literature"),
+        ("Dataset", "dataset"),
+        ("Software", "software"),
+        ("Image", "other research product"),
+        ("Collection", "other research product"),
+    ],
+)
+def test_openaire_is_told_what_kind_of_product_an_item_is(word: str, general: str) -> None:
+    element = etree.fromstring(openaire.write(described({"type": [word]})))
+    [kind] = element.findall("{*}resourceType")
+    assert kind.get("resourceTypeGeneral") == general
+
+
 def test_texts_lose_what_xml_cannot_hold_and_nothing_else() -> None:
     element = etree.fromstring(oai_dc.write(described({"title": [HOSTILE], "creator": ["\x00\x01"]})))
     titles = element.findall("{*}title")
