@@ -271,6 +271,7 @@ def test_the_collection_says_which_subsystem_gives_the_label(tmp_path: Path) -> 
             assert label["rep"].startswith(f"example.org/{host}/")
         refused = await service.mint({"collection": "unknown"})
         assert (refused.status, refused.problem) == (400, "nothing is minted for the collection unknown")
+        assert await service.counted("refused") == {"order": 1}
 
     hosts = [LabelGenerator(f"{name}.example.org") for name in "ab"]
     with_service(tmp_path, work, MICRO, *hosts, choose=choose)

@@ -32,6 +32,14 @@ def test_two_lists_of_one_folder_do_not_touch_each_other(tmp_path: Path) -> None
     assert accounts.find("mARIA") == accounts.all()[0]
 
 
+def test_a_file_that_cannot_be_read_is_told_with_the_reason(tmp_path: Path) -> None:
+    path = tmp_path / "accounts.json"
+    path.mkdir()
+    with pytest.raises(SetupError) as caught:
+        Accounts(tmp_path).all()
+    assert str(caught.value) == f"{path} cannot be read: Is a directory"
+
+
 def test_a_file_that_was_removed_leaves_an_empty_list(tmp_path: Path) -> None:
     accounts = Accounts(tmp_path)
     accounts.add("maria", Role.KEEPER, PASSWORD, MADE)

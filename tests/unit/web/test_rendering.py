@@ -247,6 +247,7 @@ def test_the_two_sheets_of_a_page_are_small(sheet: str) -> None:
         (90, "in 90 seconds.", "em 90 segundos."),
         (91, "in 2 minutes.", "em 2 minutos."),
         (3_600, "in 60 minutes.", "em 60 minutos."),
+        (5_400, "in 90 minutes.", "em 90 minutos."),
         (5_401, "in 2 hours.", "em 2 horas."),
     ],
 )

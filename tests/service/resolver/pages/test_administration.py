@@ -354,6 +354,7 @@ def test_the_move_of_an_archive_its_new_key_and_its_end_are_written_down(
     root = running.browser("root")
     page = root.look("/-/admin/archives")
     assert "Let it move once" in page.text
+    assert "Archives that want to move: 1" in root.look("/-/admin").text
     assert "new.example" in page.text
     assert root.send("/-/admin/archives", ("ibi", FIRST), ("what", "move")).status == 303
     assert "may move once" in root.look("/-/admin/archives?done=may-move").text
