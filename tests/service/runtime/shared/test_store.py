@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
 
 from ibi.errors import SetupError
 from ibi.runtime.database import migrate, open_engine
@@ -20,6 +21,7 @@ from ibi.runtime.shared.store import (
     REACHED_SECONDS,
     SharedStore,
     close_store,
+    free_locks,
     store_of,
     store_url,
 )
@@ -250,6 +252,24 @@ def test_what_needs_a_store_alone_can_begin_as_soon_as_the_one_before_it_has_end
                 pass
         with store.alone(), pytest.raises(SetupError, match="a node serves"), store.alone():
             pass
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_locks_are_free_and_the_connection_is_closed_even_if_the_database_does_not_answer_any_more(
+    url: str, monkeypatch: pytest.MonkeyPatch, *, fails: bool
+) -> None:
+    def fail(*_: object) -> None:
+        raise OperationalError("SELECT", {}, Exception("away"))
+
+    with closing(SharedStore(url)) as store, store.engine.connect() as there:
+        here = store.engine.connect()
+        here.exec_driver_sql("SELECT pg_advisory_lock(7)")
+        with monkeypatch.context() as patch:
+            if fails:
+                patch.setattr(here, "exec_driver_sql", fail)
+            free_locks(here)
+        until(lambda: there.exec_driver_sql("SELECT pg_try_advisory_lock(7)").scalar())
+        assert here.invalidated
 
 
 def test_a_text_that_is_told_is_heard_by_the_others(url: str) -> None:
