@@ -100,7 +100,7 @@ def resolver_service(
     tls: tuple[str, str] | None = None,
     tls_ports: TLSPorts | None = None,
 ) -> Service:
-    """Make the service of a resolver; changed settings take effect within a second.
+    """Make the service of a resolver; most changed settings take effect at the next request, within half a second.
 
     `trusted`: the networks of trusted proxies; `listening`: further addresses of the resolver; `names`
     replaces this machine's look-up of host names; `tls_ports`: where it listens, for the root of its URLs, if it

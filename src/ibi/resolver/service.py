@@ -1,6 +1,7 @@
 """The resolver service (R15 chapter 8): an ASGI application without a framework. These modules answer the paths.
 
-    /J8LNKB5R7W/3FUQHC5?servicesubject=...    Archives switch on and off: `members.inclusion`
+    /J8LNKB5R7W/3FUQHC5?servicesubject=...    Archives switch on and off (`members.inclusion`), and send notices of
+                                              change (`members.notices`)
     /-/register  /-/api/keys                  Archives apply, and get new keys: `pages.registration`, `api.keys`
     /-/explain/...                            explains a resolution: `handlers`
     /-/in/<language>/...                      the same, and persistent URLs, read in a language: `pages.page_language`

@@ -127,6 +127,7 @@ def _(page: ItemPage, language: str, branding: Branding) -> bytes:
         kind_name=kind_name(kind, language),
         kind_icon_name=icon_of(kind),
         file_format=file_format,
+        most_people=item_page.MOST_PEOPLE,
         quoted=quote_plus,
         more_lang=f"&{page.lang[1:]}" if page.lang else "",
         **found,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 LOOKED_AT: Final = PER_PAGE * MOST_PAGES
-"""Items at most that are ranked, and counted by year, language, kind and person."""
+"""Items at most that are ranked, and counted by year, language, kind, person and subject."""
 
 LONGEST_LOOK: Final = 0.25
 """Seconds of processor time for finding the items of one search."""

@@ -395,7 +395,7 @@ class ArchiveService:
         return message or self._service_page(request) or site.answer(request)
 
     def _answer_message(self, request: Request, messages: MessageService) -> Response | None:
-        """Answer a message to the service (SVC-01: three subjects); None for any other request."""
+        """Answer a message to the service (SVC-01: its subjects); None for any other request."""
         if unescape(request.path).lower() not in self._paths:
             return NO_SERVICE if request.has_subject else None
         try:

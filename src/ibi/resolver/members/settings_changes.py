@@ -1,6 +1,6 @@
 """Changes of a resolver's settings while it runs: checked before they are written (note 7: the two policies).
 
-Service IBI, keys, mail, upstream and mirrored resolver are changed by hand in resolver.toml, not here.
+Service IBI, keys, the mail server, upstream and mirrored resolver are changed by hand in resolver.toml, not here.
 """
 
 from __future__ import annotations
