@@ -84,7 +84,7 @@ def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
         temporary.replace(path)
     except BaseException:
         with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            temporary.unlink()
         raise
     flush_folder(path.parent)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ibi.errors import IbiError, SetupError
+from ibi.errors import IbiError, QueryRefused, SetupError
 from ibi.http.client import AddressPolicy, Client, HostPort
 from ibi.identifier.forms import IBIForms
 from ibi.protocol.persistent_url import PersistentURL
@@ -231,6 +231,8 @@ def test_what_is_neither_a_redirect_nor_an_alert_proves_nothing(status: int) -> 
     answer = ask(Above(reply(status)))
     assert isinstance(answer, IbiError)
     assert str(answer) == f"the answer has the status {status}"
+    # Only 500 is a fault of the upstream resolver: the others blame the request, 502 an Archive there.
+    assert isinstance(answer, QueryRefused) == (status != 500)
 
 
 def test_where_the_request_came_by_it_there_is_nothing_to_add() -> None:

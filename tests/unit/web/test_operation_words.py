@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ibi.api import accounts
+from ibi.api.fields import described
+from ibi.api.operation_pages import OperationPage
 from ibi.archive.operations import listed as archive
+from ibi.archive.operations.settings import SET, SETTINGS
 from ibi.resolver.operations import listed as resolver
-from ibi.web.administration.operation_words import FACTS, MOMENTS
+from ibi.web.administration.operation_words import FACTS, MOMENTS, fact_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,3 +46,13 @@ def test_every_moment_is_written_as_one() -> None:
     }
     assert "made" in moments
     assert moments - MOMENTS == set()
+
+
+def test_settings_are_shown_with_the_labels_of_the_form_that_changes_them_and_nothing_else_is() -> None:
+    shown, other = (
+        OperationPage(operation=operation)
+        for operation in (SETTINGS, next(each for each in MADE if each is not SETTINGS))
+    )
+    labels = {each.name: each.text for each in described(SET.fields)} | FACTS
+    assert fact_words(shown) == labels
+    assert fact_words(other) == fact_words(object()) == FACTS

@@ -447,3 +447,24 @@ def test_accounts_are_made_at_the_terminal(
     assert re.search(r"ada", ada.look("/-/admin/accounts").text)
     assert main(["resolver", "account", "remove", "ada", "--data", str(running.data)]) == 0
     assert ada.look("/-/admin").status == 303
+
+
+def test_a_long_list_of_archives_is_read_page_by_page_and_stays_narrowed(
+    running: AdministeredResolver,
+) -> None:
+    for number in range(45):
+        running.registry.register(parse_ibi(f"many.example/w/2020/01.01.00.{number:02}"), None)
+    root = running.browser("root")
+    path, seen, sizes = "/-/admin/archives?text=many.example", set[str](), []
+    while path:
+        page = root.look(path).text
+        shown = set(re.findall(r"many\.example/w/2020/01\.01\.00\.[0-9]{2}", page))
+        sizes.append(len(shown))
+        seen |= shown
+        following = re.search(r'rel="next" href="([^"]+)"', page)
+        path = unescape(following[1]) if following else ""
+        assert not path or "text=many.example" in path
+    assert (sizes, len(seen)) == ([20, 20, 5], 45)
+    back = re.search(r'rel="prev" href="([^"]+)"', page)
+    assert back is not None
+    assert unescape(back[1]) == "/-/admin/archives?text=many.example&from=20"
