@@ -455,7 +455,7 @@ def test_a_long_list_of_archives_is_read_page_by_page_and_stays_narrowed(
     for number in range(45):
         running.registry.register(parse_ibi(f"many.example/w/2020/01.01.00.{number:02}"), None)
     root = running.browser("root")
-    path, seen, sizes = "/-/admin/archives?text=many.example", set[str](), []
+    path, page, seen, sizes = "/-/admin/archives?text=many.example", "", set[str](), []
     while path:
         page = root.look(path).text
         shown = set(re.findall(r"many\.example/w/2020/01\.01\.00\.[0-9]{2}", page))

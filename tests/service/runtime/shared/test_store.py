@@ -80,10 +80,12 @@ def test_a_change_at_one_node_is_read_at_another_within_a_second(url: str) -> No
 def test_a_change_shows_at_once_to_the_process_that_made_it(url: str) -> None:
     with closing(SharedStore(url)) as store:
         store.watch()
-        documents = Documents(store)
+        documents, versions = Documents(store), set[object]()
         for number in range(50):
             with documents.changing("a") as document:
                 document.write(str(number))
+            assert documents.version("a") not in versions
+            versions.add(documents.version("a"))
             assert documents.read("a") == str(number)
 
 
