@@ -9,6 +9,7 @@ import pkgutil
 import random
 import re
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -33,7 +34,8 @@ from ibi.archive.store.data_directory import DataDirectory
 from ibi.archive.store.postgresql import nodes
 from ibi.archive.store.postgresql.cursor import named
 from ibi.archive.store.postgresql.moving import move_store
-from ibi.archive.store.tables import batches
+from ibi.archive.store.tables import batches, change_log
+from ibi.archive.store.tables.catalogue import Catalogue, CatalogueWriter
 from ibi.errors import BadItem, SetupError
 from ibi.identifier.forms import IBIForms, parse_name
 from ibi.minting.machine import this_machine
@@ -301,6 +303,40 @@ def test_a_move_that_is_cut_off_at_any_step_leaves_an_archive_and_can_be_made_ag
         move_store(directory, store)
     with directory.catalogue() as there:
         assert (there.engine.dialect.name, list(there.all())) == ("postgresql", before)
+
+
+def test_a_follower_misses_no_change_however_two_writers_overlap(there: NewArchive) -> None:
+    """If the second could commit first, a follower would pass over the number that the first had drawn."""
+    first, second = (IBIForms.parse(f"rep other.example/w/2024/01.01.00.0{number}") for number in (1, 2))
+
+    def change(writer: CatalogueWriter, forms: IBIForms) -> None:
+        number = writer.add(Holding(forms=forms, timestamp=WHEN, url="http://far.example/"))
+        change_log.log_changes(writer.run, [number])
+
+    def follow(catalogue: Catalogue, after: str) -> tuple[str, list[Any]]:
+        with catalogue.snapshot() as snapshot:
+            newest, known, changes = change_log.changes_after(snapshot, after)
+        assert known or not after
+        return newest, [names for _, names in changes]
+
+    def work(catalogue: Catalogue) -> None:
+        with catalogue.writing() as writer:
+            begun.set()
+            change(writer, second)
+
+    begun = threading.Event()
+    directory = _directory(there)
+    with directory.catalogue() as other, directory.catalogue() as reader, ThreadPoolExecutor(1) as threads:
+        position, _ = follow(reader, "")
+        with there.catalogue.writing() as writer:
+            change(writer, first)
+            later = threads.submit(work, other)
+            assert not begun.wait(1)  # it waits for the first one, before it draws a number
+            position, seen = follow(reader, position)
+            assert seen == []
+        later.result(20)
+        _, seen = follow(reader, position)
+    assert [name for names in seen for name in names] == [str(first.main), str(second.main)]
 
 
 def test_a_text_that_postgresql_cannot_keep_is_refused_and_costs_nothing_else(there: NewArchive) -> None:
