@@ -169,7 +169,7 @@ class StateRow:
         from ibi.runtime.database.postgresql import is_lost
 
         if self._single is not None and is_lost(self._single.dbapi_connection):
-            self.close()
+            self.close()  # with the pool, whose connections are lost, too
         if self._single is None:
             self._single = self.engine.raw_connection()
             self._single.detach()  # no longer of the pool, whose users expect transactions

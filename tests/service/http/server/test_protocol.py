@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ibi.http.server.protocol import HEAD_BYTES, MOST_PER_TURN
-from ibi.http.server.service import Service, listen, run
+from ibi.http.server.service import Service
 from ibi.http.server.turns import Turns
+from support.servers.one_connection import connection_to
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
 
     from ibi.http.server.config import Answer
 
@@ -33,19 +33,8 @@ async def _app(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body"})
 
 
-@asynccontextmanager
-async def _connection() -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    listener, stop, ready = listen("127.0.0.1:0"), asyncio.Event(), asyncio.Event()
-    service = Service(_app, largest_body=1 << 20, at_once=_at_once)
-    serving = asyncio.create_task(run([service], [listener], lambda _: ready.set(), stop))
-    await ready.wait()
-    reader, writer = await asyncio.open_connection("127.0.0.1", listener.getsockname()[1])
-    try:
-        yield reader, writer
-    finally:
-        writer.close()
-        stop.set()
-        await serving
+def _connection() -> AbstractAsyncContextManager[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    return connection_to(Service(_app, largest_body=1 << 20, at_once=_at_once))
 
 
 def _request(method: bytes, target: bytes, more: bytes = b"") -> bytes:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ibi.http.server import protocol
-from ibi.http.server.service import Service, listen, run
+from ibi.http.server.service import Service
+from support.servers.one_connection import connection_to
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
 
     from ibi.http.server.config import Answer
 
@@ -25,28 +25,16 @@ async def _refuse_early(_scope: Any, _receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b"no"})
 
 
-@asynccontextmanager
-async def _connection(
+def _connection(
     targets: list[bytes],
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+) -> AbstractAsyncContextManager[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """A connection to a service with a fast path, which is known after the first answer."""
 
     def at_once(_method: bytes, target: bytes, _head: object, _peer: str) -> Answer:
         targets.append(target)
         return _REDIRECT
 
-    listener, stop = listen("127.0.0.1:0"), asyncio.Event()
-    ready = asyncio.Event()
-    service = Service(_refuse_early, largest_body=1 << 20, at_once=at_once)
-    serving = asyncio.create_task(run([service], [listener], lambda _: ready.set(), stop))
-    await ready.wait()
-    reader, writer = await asyncio.open_connection(*listener.getsockname()[:2])
-    try:
-        yield reader, writer
-    finally:
-        writer.close()
-        stop.set()
-        await serving
+    return connection_to(Service(_refuse_early, largest_body=1 << 20, at_once=at_once))
 
 
 def _get(target: bytes) -> bytes:
