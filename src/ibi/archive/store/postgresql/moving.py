@@ -70,11 +70,10 @@ def move_store(directory: DataDirectory, to: str, progress: Callable[[int], None
                 nodes.take_in(data, to, texts, kept)
             else:
                 to_files(_row(settings.store), data, directory.machine)
-                _keep_old(data, kept)  # what an earlier move has left
-                _take_new(data)
+                _keep_old(data, kept, take_new=True)  # an earlier move may have left an old one
                 nodes.take_out(data, texts)
         if to:
-            _keep_old(data, kept)
+            _keep_old(data, kept, take_new=False)
         if documents is not None:
             nodes.end(documents)
     return count
@@ -113,20 +112,14 @@ def _copy(source: Engine, store: Path | str, progress: Callable[[int], None]) ->
         target.dispose()
 
 
-def _take_new(data: Path) -> None:
-    """Give the new file the name of a catalogue."""
-    with setup_errors("{path} cannot be written: {reason}", path=data):
-        for part in _PARTS:
-            if (made := data / f"{_NEW}{part}").exists():
-                made.rename(data / f"{_FILE}{part}")
-        flush_folder(data)
-
-
-def _keep_old(data: Path, kept: Path) -> None:
-    """Move the file of a catalogue, if there is one, to lost+found."""
+def _keep_old(data: Path, kept: Path, *, take_new: bool) -> None:
+    """Move the file of a catalogue, if there is one, to lost+found; perhaps give its name to the new file."""
     with setup_errors("{path} cannot be written: {reason}", path=kept):
         for part in _PARTS:
             if (old := data / f"{_FILE}{part}").exists():
                 make_folder(kept)
                 old.rename(kept / old.name)
+        for part in _PARTS if take_new else ():
+            if (new := data / f"{_NEW}{part}").exists():
+                new.rename(data / f"{_FILE}{part}")
         flush_folder(data)
