@@ -6,6 +6,9 @@ import os
 import random
 import socket
 
+from ibi.errors import ForbiddenAddress
+from ibi.http.client.address import HostPort
+
 _FIRST, _EACH, _WORKERS = 18_000, 1_400, 10
 """Below those that the system gives to connections by itself: one of these would be taken in between."""
 
@@ -27,6 +30,10 @@ def free_port(row: int = 1) -> int:
 
 
 def _is_free(port: int) -> bool:
+    try:
+        HostPort.parse(f"127.0.0.1:{port}")  # some belong to databases, and no Archive may have them
+    except ForbiddenAddress:
+        return False
     with socket.socket() as probe:
         try:
             probe.bind(("127.0.0.1", port))

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ibi.cli.common import argument, quiet_option, tell
 from ibi.cli.common import port as port_number
 from ibi.cli.own_commands import run_quietly
-from ibi.errors import IbiError, SetupError
+from ibi.errors import ForbiddenAddress, IbiError, SetupError
 from ibi.runtime.i18n import reader_language, say
 from ibi.runtime.settings import ArchiveSettings, ResolverSettings
 from ibi.runtime.settings.institution import Institution
@@ -229,19 +229,33 @@ def _page(network: _SampleNetwork, where: str, tried: Sequence[str]) -> str:
 def _listeners(wanted: int, stack: contextlib.ExitStack) -> list[socket.socket]:
     """Listen at the wanted port and the next two, or at free ones in their place, told on stderr.
 
+    Ports of databases and the like are not used: the resolver would not contact an Archive there.
+
     They are kept from now on, because a port that is only looked at can be taken by the time it is needed.
     """
+    from ibi.http.client.address import HostPort
     from ibi.http.server.service import listen
 
     listeners: list[socket.socket] = []
     for port in range(wanted, wanted + 1 + len(_ARCHIVES)):
         try:
+            HostPort.parse(f"{_HOST}:{port}")
             listener = stack.enter_context(listen(f"{_HOST}:{port}"))
+        except ForbiddenAddress:
+            listener, free = _free_listener(stack)
+            tell("port {port} is not for Archives; {free} is used instead", port=port, free=free)
         except SetupError:
-            listener = stack.enter_context(listen(f"{_HOST}:0"))
-            tell("port {port} is taken; {free} is used instead", port=port, free=listener.getsockname()[1])
+            listener, free = _free_listener(stack)
+            tell("port {port} is taken; {free} is used instead", port=port, free=free)
         listeners.append(listener)
     return listeners
+
+
+def _free_listener(stack: contextlib.ExitStack) -> tuple[socket.socket, int]:
+    from ibi.http.server.service import listen
+
+    listener = stack.enter_context(listen(f"{_HOST}:0"))
+    return listener, listener.getsockname()[1]
 
 
 def _try_until_found(address: str, target: str) -> list[str]:

@@ -163,6 +163,13 @@ def test_a_taken_port_is_replaced_with_a_sentence(tmp_path: Path) -> None:
         assert f"port {port} is taken" in up.complaints
 
 
+def test_a_port_that_no_archive_may_have_is_replaced_with_a_sentence(tmp_path: Path) -> None:
+    with Up("--port", "9091", temporary=tmp_path) as up:  # the next one belongs to a kind of queues
+        assert _statuses(up)["its last edition"] == RESOLVED
+        assert up.stop() == 0
+    assert re.search(r"^port 9092 is not for Archives; \d+ is used instead$", up.complaints, re.MULTILINE)
+
+
 def test_ports_are_held_from_the_first_moment(tmp_path: Path) -> None:
     """No other program can take a port while the sample items are imported."""
     data, port = tmp_path / "net", free_port(3)

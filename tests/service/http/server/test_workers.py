@@ -70,14 +70,14 @@ class ThreeWorkers:
         assert first.startswith("ready http://127.0.0.1:"), self.process.communicate()
         return int(first.rpartition(":")[2])
 
-    def workers(self) -> set[int]:
+    def workers(self) -> list[int]:
         pid = self.process.pid
-        return {int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
-    def three_again(self, without: int) -> set[int]:
-        """Wait for three workers without the one that has ended; their process ids."""
+    def three_again(self, without: int) -> list[int]:
+        """Wait for three workers without the one that has ended; their process ids, the newest last."""
         end = time.monotonic() + 20
-        while len(found := self.workers() - {without}) < 3:
+        while len(found := [pid for pid in self.workers() if pid != without]) < 3:
             assert self.process.poll() is None, self.process.communicate()
             assert time.monotonic() < end
             time.sleep(0.02)
@@ -129,7 +129,7 @@ def test_a_killed_worker_is_started_again_and_the_requests_of_others_are_answere
         reader.start()
     before = after = three.three_again(0)
     try:
-        for victim in (int(first), min(before - {int(first)})):
+        for victim in (int(first), next(pid for pid in before if pid != int(first))):
             os.kill(victim, signal.SIGKILL)
             after = three.three_again(victim)
             _wait_until_all_answer(readers, after)
@@ -140,7 +140,7 @@ def test_a_killed_worker_is_started_again_and_the_requests_of_others_are_answere
             reader.join(30)
     broken = {worker for reader in readers for worker in reader.broken}
     # None: a connection that the victim had accepted, and had not answered yet.
-    assert broken <= {int(first), min(before - {int(first)}), None}
+    assert broken <= {int(first), next(pid for pid in before if pid != int(first)), None}
     assert sum(len(reader.broken) for reader in readers) <= 2 * len(readers)
     word, again = three.line().split()  # the new first worker speaks for the service
     assert (word, int(again) in after) == ("started", True)
@@ -149,9 +149,9 @@ def test_a_killed_worker_is_started_again_and_the_requests_of_others_are_answere
     assert (rest, three.process.returncode) == ("", 0)  # and is ready without a second word
 
 
-def _wait_until_all_answer(readers: list[Reader], workers: set[int]) -> None:
+def _wait_until_all_answer(readers: list[Reader], workers: list[int]) -> None:
     end = time.monotonic() + 20
-    while not workers <= {worker for reader in readers for worker in reader.answered}:
+    while not set(workers) <= {worker for reader in readers for worker in reader.answered}:
         assert time.monotonic() < end
         time.sleep(0.02)
 
@@ -174,7 +174,7 @@ def test_the_end_of_a_child_that_is_no_worker_ends_nothing() -> None:
     strange = ThreeWorkers("stranger")
     try:
         strange.ready()
-        worker = max(strange.three_again(0))  # the stranger is the oldest
+        worker = strange.three_again(0)[-1]  # the stranger is the oldest
         time.sleep(1.5)
         assert strange.process.poll() is None
         os.kill(worker, signal.SIGKILL)
@@ -188,12 +188,12 @@ def test_the_end_of_a_child_that_is_no_worker_ends_nothing() -> None:
 
 def test_a_worker_that_ends_at_once_again_and_again_is_started_later_each_time(three: ThreeWorkers) -> None:
     three.ready()
-    victim = min(three.three_again(0))
+    victim = three.three_again(0)[0]
     pauses = []
     for _ in range(4):
         os.kill(victim, signal.SIGKILL)
         killed = time.monotonic()
-        victim = max(three.three_again(victim))
+        victim = three.three_again(victim)[-1]
         pauses.append(time.monotonic() - killed)
     assert all(pause >= least for pause, least in zip(pauses, (0.1, 0.2, 0.4, 0.8), strict=True)), pauses
 
@@ -202,11 +202,11 @@ def test_the_end_of_a_worker_that_has_lived_for_long_is_not_counted() -> None:
     steady = ThreeWorkers("steady")
     try:
         steady.ready()
-        victim = min(steady.three_again(0))
+        victim = steady.three_again(0)[0]
         time.sleep(1.2)
         for _ in range(6):  # the first end is that of a steady one; the sixth at once would end the service
             os.kill(victim, signal.SIGKILL)
-            victim = max(steady.three_again(victim))
+            victim = steady.three_again(victim)[-1]
         time.sleep(0.2)
         assert steady.process.poll() is None
     finally:
@@ -216,10 +216,10 @@ def test_the_end_of_a_worker_that_has_lived_for_long_is_not_counted() -> None:
 
 def test_a_stop_while_a_worker_waits_to_be_started_again_ends_the_service(three: ThreeWorkers) -> None:
     three.ready()
-    victim = min(three.three_again(0))
+    victim = three.three_again(0)[0]
     for _ in range(4):
         os.kill(victim, signal.SIGKILL)
-        victim = max(three.three_again(victim))
+        victim = three.three_again(victim)[-1]
     os.kill(victim, signal.SIGKILL)
     time.sleep(0.1)  # the next one is started after 1.6 seconds
     three.process.terminate()
