@@ -21,7 +21,7 @@ from ibi.api.jobs import Jobs
 from ibi.app import archive_admin
 from ibi.app.archive_admin import FORM_BYTES, present_moment
 from ibi.app.archive_background import ArchiveBackground, BackgroundParts
-from ibi.app.archive_duties import upload_store
+from ibi.app.archive_tasks import upload_store
 from ibi.archive.api import changes, imports, items, openapi, transfers, uploads
 from ibi.archive.api.deposits import Deposits, ItemTransports
 from ibi.archive.api.labels import DepositLabels
@@ -120,7 +120,7 @@ def archive_service(
     as_served = partial(_as_served, trusted, files_address, tls_ports)
     joined = partial(ResolverAddresses, names=names, requests=RequestTimes(data / numbers.FOLDER))
     parts = BackgroundParts(watched, directory, catalogue, names, metrics, joined)
-    background = ArchiveBackground(parts, indexer(directory, catalogue).duty())
+    background = ArchiveBackground(parts, indexer(directory, catalogue).task())
     app = _answering(watched, metrics, directory, as_served, workers, joined, jobs, background.wake)
     background.follow = app.current
 

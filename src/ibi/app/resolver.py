@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.accounts.tokens import Tokens
 from ibi.app.resolver_admin import WithAdministration
-from ibi.app.resolver_nodes import NodeDuties
+from ibi.app.resolver_nodes import NodeTasks
 from ibi.app.resolver_stores import check_resolver, follow_store, open_registry, open_stores
 from ibi.errors import SetupError
 from ibi.http.client import AddressPolicy, Client, ClientLimits
@@ -20,7 +20,7 @@ from ibi.http.client.download import Downloads
 from ibi.http.server.service import Service
 from ibi.http.server.tracing import traced
 from ibi.protocol.vocabulary import SERVICE_SUBJECT
-from ibi.resolver.acknowledgments.counter import AcknowledgmentCounter
+from ibi.resolver.acknowledgments.counter import ReaderCounter
 from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
 from ibi.resolver.cache.change_requests import LOOK_SECONDS
 from ibi.resolver.cache.filters import LIMITS
@@ -172,7 +172,7 @@ class _Assembly:
             lambda: self._current, data, stores, settings, trusted, branding
         )
         self._own_pages = WithAssets(self.administration, lambda: branding().assets)
-        self.counter = AcknowledgmentCounter(stores.metrics)
+        self.counter = ReaderCounter(stores.metrics)
         stores.metrics.follow(self.counter, lambda: len(stores.registry.archives()), lambda: 0)
         kept = stores.knowledge
         stores.metrics.follow_stores(
@@ -214,13 +214,13 @@ class _Assembly:
         self._current.changes.renew_slots(slots)
 
     async def watch(self, settings: ResolverSettings) -> None:
-        """Run the duties of the first process of each node; of several nodes, one does confirmations and mirroring."""
+        """Run the work of the first process of each node; of several nodes, one does confirmations and mirroring."""
         await asyncio.gather(
             keep_running("confirmations", self._at_one_node("confirmations", self._confirm_again)),
             keep_running("mirroring", self._at_one_node("mirroring", partial(self._mirror, settings))),
             keep_running("holdings filters", self._stores.filters.run),
             keep_running("requests for changes", self._request_changes),
-            *self._duties_of_node(),
+            *self._work_of_node(),
         )
 
     def _at_one_node(self, name: str, work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
@@ -228,12 +228,12 @@ class _Assembly:
         url = store_url(self._data)
         return partial(DutyLock(url, f"resolver {name}").while_held, work) if url else work
 
-    def _duties_of_node(self) -> Sequence[Awaitable[None]]:
+    def _work_of_node(self) -> Sequence[Awaitable[None]]:
         """Return what one process of each node does where several nodes share a store."""
         store = store_of(self._data)
         if store is None:
             return ()
-        node = NodeDuties(self._data, store, self._stores, lambda: self._current.changes)
+        node = NodeTasks(self._data, store, self._stores, lambda: self._current.changes)
         return (
             keep_running("evidence of other nodes", node.follow_evidence),
             keep_running("notices of other nodes", node.hear_notices),

@@ -23,7 +23,7 @@ from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.evidence.reading import rebuild_hints
 from ibi.resolver.members.status import Readiness
 from ibi.resolver.members.wrong_keys import WrongKeys
-from ibi.resolver.metrics.metrics import Metrics
+from ibi.resolver.metrics.metrics import ResolverMetrics
 from ibi.resolver.registry.registry import MIGRATIONS, Registry
 from ibi.resolver.resolve.learning import Knowledge
 from ibi.resolver.service import Stores
@@ -84,7 +84,7 @@ def check_resolver(data: Path) -> None:
         if not hints.is_complete():
             last = evidence.head().number if store is not None else 0
             rebuild_hints(hints, evidence.entries())
-            if store is not None:  # from here on, `NodeDuties` goes on
+            if store is not None:  # from here on, `NodeTasks` goes on
                 keep_position(data, last)
     close_store(data)  # no connection goes along into the processes that are started next
 
@@ -114,7 +114,7 @@ def open_stores(data: Path, settings: ResolverSettings, names: Names) -> Stores:
             time.time,
             ClaimTimes(data / EVIDENCE_FILE, time.monotonic),
         ),
-        Metrics(data),
+        ResolverMetrics(data),
         FailureWindows(data / "attempts", time.time) if store is None else WrongKeys(store, time.time),
         HoldingsFilters(data / "filters", known.archives, client, time.time, known.away),
         names,

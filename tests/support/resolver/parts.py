@@ -16,7 +16,7 @@ from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.members.mail import MailSender
 from ibi.resolver.members.status import Readiness
 from ibi.resolver.members.wrong_keys import WrongKeys
-from ibi.resolver.metrics.metrics import Metrics
+from ibi.resolver.metrics.metrics import ResolverMetrics
 from ibi.resolver.resolve.learning import Knowledge
 from ibi.resolver.resolve.round import Times
 from ibi.resolver.service import Outgoing, Stores
@@ -50,7 +50,7 @@ def stores(registry: Registry, folder: Path, names: Names, now: Callable[[], flo
     )
     redirects = RedirectCache(knowledge.cache.leases, 96 << 20)
     return Stores(
-        registry, Readiness(registry), knowledge, Metrics(folder), throttle, filters, names, redirects
+        registry, Readiness(registry), knowledge, ResolverMetrics(folder), throttle, filters, names, redirects
     )
 
 

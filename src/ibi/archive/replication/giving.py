@@ -273,7 +273,7 @@ class Giver:
             here, pointer = work.get(held.forms.main), f"{transfer.address}/{held.forms.main}"
             without_files = replace(here, files=(), target="", url=pointer)
             work.change(here, without_files, (), "dropped", to=transfer.address)
-        if stage is GiverStage.ENDED and step is GiverStep.STEP_BACK:
+        if stage is GiverStage.ENDED and step is GiverStep.BECOME_COPY:
             problem = "{name} is no longer an original that can be handed over"
             transfer = replace(transfer, problem=HoldingError(problem, name=held.forms.main))
         return replace(transfer, stage=stage)

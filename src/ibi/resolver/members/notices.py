@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ibi.http.client.address import Names
     from ibi.http.request import Request
     from ibi.protocol.messages import ChangeNotification
-    from ibi.resolver.cache.change_requests import ChangeRequests
+    from ibi.resolver.cache.change_requests import ChangesRequester
     from ibi.resolver.model.archive import Archive
     from ibi.resolver.resolve.learning import Knowledge
 
@@ -50,7 +50,7 @@ class TellNodes(Protocol):
         """Tell them; `accepted`: whether the notice is from where the Archive is."""
 
 
-class ChangeNotices:
+class NoticeReceiver:
     """Answers notices of change. `archives` returns the included Archives, `names` looks host names up.
 
     `knowledge` learns from them who is asked first, and what was removed; `changes` asks the Archive. `tell` tells
@@ -62,7 +62,7 @@ class ChangeNotices:
         archives: Callable[[], Sequence[Archive]],
         knowledge: Knowledge,
         names: Names,
-        changes: ChangeRequests,
+        changes: ChangesRequester,
         tell: TellNodes | None = None,
     ) -> None:
         self._changes = changes

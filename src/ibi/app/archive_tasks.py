@@ -1,4 +1,4 @@
-"""Assembly of an Archive's own tasks: hand-overs, the settling of restored originals, copies, and further duties."""
+"""Assembly of an Archive's periodic tasks: hand-overs, the settling of restored originals, copies, and others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ibi.archive.replication.refreshing import refresh_task
 from ibi.archive.replication.restored_originals import SETTLE_EVERY, Settler, SettlingDuty
 from ibi.http.client import AddressPolicy, Client
 from ibi.runtime.shared.store import store_of
-from ibi.runtime.tasks import PeriodicTask, PeriodicTasks
+from ibi.runtime.tasks import DoneBy, PeriodicTask, PeriodicTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,40 +35,37 @@ EXPIRE_EVERY: Final = 3600.0
 """Seconds between two checks for abandoned uploads."""
 
 
-def following_tasks(
+def task_loops(
     watched: WatchedArchiveSettings,
     directory: DataDirectory,
     catalogue: Catalogue,
     names: Names | None,
     ended: Callable[[str, bool], None],
     *,
-    everywhere: bool | None = None,
+    only: DoneBy | None = None,
 ) -> list[PeriodicTasks]:
-    """Make the tasks of the first process, which follow the settings: hand-overs, settling, copies, duties.
+    """Make the loops of tasks of the first process; the tasks follow the settings.
 
-    `ended`: as `PeriodicTasks` takes it. `everywhere`: only the tasks that each node has (True), only the others
-    (False), or all (None).
+    `ended`, `only`: as `PeriodicTasks` takes them.
     """
     # Separate loops, because no task must wait for the refresh of a large copy, which may take a day, and a
     # hand-over not even for a portion of an audit.
-    each_of = (_transfer_tasks, _settling_tasks, _refresh_tasks, _duties)
     return [
-        _following(watched, partial(tasks, directory, catalogue, names), ended, everywhere=everywhere)
-        for tasks in (each_of[-1:] if everywhere else each_of)
+        _loop(watched, partial(tasks, directory, catalogue, names), ended, only)
+        for tasks in (_transfer_tasks, _settling_tasks, _refresh_tasks, _other_tasks)
     ]
 
 
-def _following(
+def _loop(
     watched: WatchedArchiveSettings,
     make: Callable[[ArchiveSettings], list[PeriodicTask]],
     ended: Callable[[str, bool], None],
-    *,
-    everywhere: bool | None,
+    only: DoneBy | None,
 ) -> PeriodicTasks:
     """Make a loop of tasks that follow the settings."""
     # A cache of one entry: tasks are made again when the settings change, and otherwise keep their state.
     made = lru_cache(maxsize=1)(make)
-    return PeriodicTasks(lambda: made(watched.current().settings), ended, everywhere=everywhere)
+    return PeriodicTasks(lambda: made(watched.current().settings), ended, only=only)
 
 
 def _transfer_tasks(
@@ -120,18 +117,18 @@ def _copier(
     return Copier(item_store, settings.resolver, settings.largest_upload, names)
 
 
-def _duties(
+def _other_tasks(
     directory: DataDirectory,
     catalogue: Catalogue,
     _names: Names | None,
     settings: ArchiveSettings,
 ) -> list[PeriodicTask]:
-    """Make the duties that have no loop of their own: uploads, the filter, objects in S3, audits."""
+    """Make the tasks that have no loop of their own: uploads, the filter, objects in S3, audits."""
     uploads = upload_store(directory, settings)
-    expire = PeriodicTask("uploads", EXPIRE_EVERY, lambda: asyncio.to_thread(uploads.expire), everywhere=True)
-    tasks = [expire]
+    expire = partial(asyncio.to_thread, uploads.expire)
+    tasks = [PeriodicTask("uploads", EXPIRE_EVERY, expire, done_by=DoneBy.EACH_NODE)]
     if settings.holdings_filter:
-        tasks.append(HoldingsFilterFile(catalogue, directory.path).duty())
+        tasks.append(HoldingsFilterFile(catalogue, directory.path).task())
     if settings.files:
         from ibi.archive.store.s3_duty import object_task
 
