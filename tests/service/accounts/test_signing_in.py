@@ -9,8 +9,9 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from unicodedata import normalize
 
 import pytest
@@ -18,10 +19,11 @@ import pytest
 from ibi.accounts import people, sign_in
 from ibi.accounts.administration import Administration
 from ibi.accounts.forms import LONGEST_FIELDS, LONGEST_KEPT
-from ibi.accounts.layout import Layout
+from ibi.accounts.layout import Layout, PageHandler
 from ibi.accounts.people import AccountManager, Accounts, Role, check_password, new_password
 from ibi.accounts.sessions import ABSOLUTE, IDLE, MOST_SESSIONS, AttemptLimit, Sessions
 from ibi.accounts.sign_in import Authentication, client_of
+from ibi.accounts.tokens import Scope
 from ibi.errors import IbiError, ParseError, SetupError
 from ibi.http.request import Request
 from ibi.http.response import Refusal
@@ -704,6 +706,37 @@ def test_a_page_that_takes_long_to_render_does_not_hold_up_others(tmp_path: Path
         return body
 
     assert asyncio.run(answered()) == b"seen"
+
+
+def test_a_form_whose_sender_goes_away_gets_no_page(tmp_path: Path) -> None:
+    headers = {
+        b"host": b"127.0.0.1",
+        b"sec-fetch-site": b"same-origin",
+        b"content-type": b"application/x-www-form-urlencoded",
+    }
+
+    async def gone() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    async def answered() -> tuple[int, bytes]:
+        authentication = Authentication(tmp_path, "here", lambda: 1.0)
+        authentication.accounts.add("maria", Role.KEEPER, PASSWORD, MADE)
+        made = Administration(
+            authentication,
+            {"items": PageHandler(Scope.READ, lambda _, __: "a page")},
+            lambda _, __: b"a page",
+            lambda request: client_of(request, None, proxied=False),
+            "here",
+        )
+        request = Request("POST", "/-/admin/items", "", headers, peer="127.0.0.1")
+        client = client_of(request, None, proxied=False)
+        _, (_, cookie) = await authentication.sign_in(request, client, "maria", PASSWORD)
+        signed = headers | {b"cookie": cookie.encode()}
+        answer = await made.answer(replace(request, headers=signed), gone)
+        made.close()
+        return answer.status, answer.body
+
+    assert asyncio.run(answered()) == (400, b"")
 
 
 @pytest.mark.long

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import os
+import subprocess
+import sys
 import time
 from collections import Counter
 from contextlib import contextmanager
@@ -21,6 +24,7 @@ from ibi.minting import WaitingRoom
 from ibi.minting.batcher import LONGEST_WAIT, MOST_WAITING, STALL_SECONDS, Busy, LabelBatcher
 from ibi.minting.clock import ClockLimits
 from ibi.minting.machine import this_machine
+from support.clock import run_with_false_clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -225,6 +229,33 @@ def test_who_shares_a_coarse_granularity_is_not_refused_before_the_turn_can_have
 
 
 @pytest.mark.parametrize(
+    ("granularity", "sharers", "seconds"),
+    [
+        (MICRO, 1, STALL_SECONDS),
+        (TICKS, 2, 4),
+        (TICKS // 10, 13, 3),  # 2.6
+        (TICKS, 7, LONGEST_WAIT + STALL_SECONDS),  # less than 14
+    ],
+)
+def test_who_gets_no_label_is_refused_after_the_time_of_two_turns(
+    tmp_path: Path, granularity: int, sharers: int, seconds: int
+) -> None:
+    batcher = batcher_of(tmp_path, granularity, sharers=sharers)
+
+    async def ask() -> tuple[list[int] | Exception, float]:
+        now = asyncio.get_running_loop().time
+        began = now()
+        with locked(tmp_path):
+            return await outcome(batcher), now() - began
+
+    refused, waited = run_with_false_clock(ask())
+    assert isinstance(refused, Busy)
+    assert str(refused) == "no label came in time; ask again later"
+    assert refused.seconds == STALL_SECONDS
+    assert waited == pytest.approx(seconds, abs=0.01)
+
+
+@pytest.mark.parametrize(
     ("granularity", "sharers", "most"), [(TICKS, 1, 10), (TICKS, 4, 2), (TICKS, 11, 0), (MILLI, 3, 3333)]
 )
 def test_the_largest_order_is_served_and_a_larger_one_never_is(
@@ -390,3 +421,35 @@ def test_the_program_can_end_while_another_holds_the_lock(tmp_path: Path) -> Non
 
     asyncio.run(ask())
     assert dates(asyncio.run(batcher_of(tmp_path).draw(1)))
+
+
+_LEAVING = """
+import asyncio, sys
+from ibi.identifier.generator import LabelGenerator
+from ibi.minting import WaitingRoom
+from ibi.minting.batcher import LabelBatcher
+from ibi.minting.machine import this_machine
+
+async def main():
+    batcher = LabelBatcher(WaitingRoom(sys.argv[1], this_machine()), LabelGenerator("mint.example.org"))
+    try:
+        await asyncio.wait_for(batcher.draw(1), 0.1)
+    except TimeoutError:
+        print("left")
+
+asyncio.run(main())
+"""
+
+
+def test_a_process_ends_although_its_thread_still_waits_for_the_lock(tmp_path: Path) -> None:
+    opened(tmp_path)
+    with locked(tmp_path):
+        done = subprocess.run(
+            [sys.executable, "-c", _LEAVING, tmp_path],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=30,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "left\n", "")

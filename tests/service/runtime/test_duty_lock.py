@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import socket
@@ -12,9 +13,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pytest
+from psycopg import AsyncConnection
 
 from ibi.errors import SetupError
 from ibi.runtime.database import open_engine, transaction
@@ -227,7 +229,9 @@ def test_an_error_of_the_work_reaches_the_caller_and_frees_the_lock(trial: Trial
     asyncio.run(both())
 
 
-def test_the_work_is_ended_before_it_begins_again_when_the_lock_was_lost(trial: Trial) -> None:
+def test_the_work_is_ended_before_it_begins_again_when_the_lock_was_lost(
+    trial: Trial, caplog: pytest.LogCaptureFixture
+) -> None:
     happened = list[str]()
 
     async def work() -> None:
@@ -243,8 +247,35 @@ def test_the_work_is_ended_before_it_begins_again_when_the_lock_was_lost(trial: 
             await asyncio.sleep(0)
             happened.append("ended")
 
-    asyncio.run(DutyLock(trial.store, "trial", SOON).while_held(work))
+    with caplog.at_level(logging.INFO, "ibi.runtime.duty_lock"):
+        asyncio.run(DutyLock(trial.store, "trial", SOON).while_held(work))
     assert happened == ["begun", "ended", "begun"]
+    begun, lost = "trial: this node does it from now on", "trial: the lock was lost; another node may go on"
+    assert [each for each in caplog.messages if each in {begun, lost}] == [begun, lost, begun]
+    [why] = set(caplog.messages) - {begun, lost}  # in the words of the driver
+    assert why.startswith("trial: ")
+
+
+def test_why_a_lock_cannot_be_had_is_said_once_and_again_when_it_could_be_had_meanwhile(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("ibi.runtime.duty_lock.TRY_EVERY", 0.01)
+    lock, attempts, connect = DutyLock(trial.store, "trial"), list[bool](), AsyncConnection.connect
+
+    async def watched(**options: Any) -> AsyncConnection[Any]:
+        attempts.append(len(attempts) % 4 != 3)
+        if attempts[-1]:
+            raise TimeoutError  # as after ANSWER_SECONDS
+        return await connect(**options)
+
+    async def end() -> None: ...
+
+    monkeypatch.setattr(AsyncConnection, "connect", watched)
+    for _ in range(2):
+        asyncio.run(lock.while_held(end))
+    assert attempts == [True, True, True, False] * 2
+    assert caplog.messages == ["trial: TimeoutError"] * 2
+    assert {each.levelno for each in caplog.records} == {logging.WARNING}
 
 
 def test_duties_that_begin_together_in_a_new_store_make_their_table_once(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import pytest
 
@@ -341,6 +343,28 @@ def test_a_disk_that_fails_at_the_first_record_leaves_no_half_state_behind(
     assert (tmp_path / "minting/state").exists() == (failing > 1)
     with waiting_room_at(tmp_path, clock) as waiting_room:
         assert waiting_room.draw(TICKS) > START + AHEAD
+    assert open_files(tmp_path) == []
+
+
+def test_the_files_have_the_form_that_older_and_newer_versions_read(tmp_path: Path) -> None:
+    with waiting_room_at(tmp_path, FalseMachine()) as waiting_room:
+        waiting_room.draw(TICKS)
+    line, lock = ((tmp_path / "minting" / name).read_bytes() for name in ("state", "lock"))
+    changed = str((tmp_path / "minting/state").stat().st_ctime_ns).encode()
+    assert (len(line), lock) == (256, line + (b"%b %d" % (changed, crc32(changed))).ljust(63) + b"\n")
+    *words, checksum = line.split()
+    assert (len(words), words[0], int(checksum)) == (9, b"1", crc32(b" ".join(words)))
+
+
+def test_where_files_cannot_be_locked_that_is_said_and_none_stays_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: int, __: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    with pytest.raises(SetupError, match=f"labels cannot be made in {tmp_path}: No locks available"):
+        waiting_room_at(tmp_path, FalseMachine()).__enter__()
     assert open_files(tmp_path) == []
 
 

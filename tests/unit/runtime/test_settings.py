@@ -217,6 +217,22 @@ def test_what_an_operator_wrote_around_the_settings_stays(tmp_path: Path) -> Non
     assert ResolverSettings.read(tmp_path).metrics_networks == ()
 
 
+@pytest.mark.parametrize(
+    ("odd", "good"),
+    [
+        ('metrics_networks = "10.0.0.0/8"', 'metrics_networks = ["192.0.2.0/24"]'),
+        ('public_url = ["https://a.example"]', 'public_url = "https://s.example"'),
+    ],
+)
+def test_a_value_of_another_type_is_written_anew_where_it_stands(tmp_path: Path, odd: str, good: str) -> None:
+    path = tmp_path / "resolver.toml"
+    path.write_text(f"# Another type.\n{odd}\n# The end.\n")
+    settings = replace(RESOLVER, metrics_networks=("192.0.2.0/24",), public_url="https://s.example")
+    settings.write(tmp_path)
+    assert path.read_text().startswith(f"# Another type.\n{good}\n# The end.\n")
+    assert ResolverSettings.read(tmp_path) == settings
+
+
 def test_tables_keep_what_stands_around_them(tmp_path: Path) -> None:
     path = tmp_path / "peers.toml"
     path.write_text("# Partners.\n[north]  # since 2019\naddress = 'http://n.example'\ntoken = 'x'\n\n[old]\n"

@@ -25,11 +25,14 @@ class LoopLag:
         self._late_at = -math.inf
 
     def begin(self) -> None:
-        """Measure from now on, whatever came before."""
+        """Measure from now on; if the loop was late before, that counts for what began before."""
         # Callers call this only if the timer has stopped or is overdue, so that most queries cost no call.
-        if self.timer is not None:
-            self.timer.cancel()
-        self.timer = asyncio.get_running_loop().call_later(_LATE, self._on_timer)
+        loop, timer = asyncio.get_running_loop(), self.timer
+        if timer is not None:
+            if loop.time() > timer.when() + _LATE:
+                self._late_at = max(self._late_at, timer.when())
+            timer.cancel()
+        self.timer = loop.call_later(_LATE, self._on_timer)
 
     def was_late(self, since: float) -> bool:
         """Whether the loop has been late since `since`, a time of its clock."""

@@ -96,6 +96,30 @@ def test_after_a_body_the_next_request_is_answered(framing: str, size: int) -> N
     asyncio.run(play())
 
 
+def test_the_first_byte_of_the_next_request_waits_with_its_others() -> None:
+    """It would else be parsed while the request before is under way, and the next answer would come first."""
+    go_on = asyncio.Event()
+
+    async def waiting_app(scope: Any, receive: Any, send: Any) -> None:
+        await go_on.wait()
+        await _app(scope, receive, send)
+
+    async def play() -> None:
+        service = Service(waiting_app, largest_body=1 << 20, at_once=_at_once)
+        async with connection_to(service) as (reader, writer):
+            following = _request(b"GET", b"/fast")
+            for method in (b"GET", b"POST"):
+                go_on.clear()
+                writer.write(_request(method, b"/slow") + following[:1])
+                await asyncio.sleep(0.05)
+                writer.write(following[1:])
+                await asyncio.sleep(0.05)
+                go_on.set()
+                assert await _answers(reader, 2) == ["/slow", "/fast"]
+
+    asyncio.run(play())
+
+
 def test_a_head_may_be_as_long_as_the_limit_and_no_longer() -> None:
     async def heard(size: int) -> bytes:
         around = len(_request(b"GET", b"/slow", b"a: \r\n"))

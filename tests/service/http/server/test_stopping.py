@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -15,11 +16,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ibi.errors import SetupError
-from ibi.http.server.service import address_of, listen
+from ibi.http.server.service import Service, address_of, listen, run
 
 CANARY = "canary7"
 PROGRAM = r"""
@@ -203,6 +205,36 @@ def test_a_question_in_the_moment_of_stopping_is_answered_on_every_kind_of_conne
         ask(halves)
         assert is_last(answer(halves))
     served.end()
+
+
+def test_a_connection_whose_answer_had_begun_before_the_stop_is_closed_behind_it() -> None:
+    async def play() -> None:
+        stop, ready, go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def app(_scope: Any, _receive: Any, send: Any) -> None:
+            headers = [(b"content-length", b"2")]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": b"1", "more_body": True})
+            await go_on.wait()
+            await send({"type": "http.response.body", "body": b"2"})
+
+        listener = listen("127.0.0.1:0")
+        serving = asyncio.create_task(
+            run([Service(app, drain_seconds=120)], [listener], lambda _: ready.set(), stop)
+        )
+        await ready.wait()
+        reader, writer = await asyncio.open_connection(*listener.getsockname()[:2])
+        writer.write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        async with asyncio.timeout(20):
+            assert b"connection: close" not in await reader.readuntil(b"\r\n\r\n1")
+            stop.set()
+            await asyncio.sleep(0.5)  # the connection has been told
+            go_on.set()
+            assert await reader.read() == b"2"
+            await serving
+        writer.close()
+
+    asyncio.run(play())
 
 
 def test_connections_that_say_nothing_do_not_hold_up_the_end(begin: Begin) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import tempfile
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -29,7 +29,7 @@ from ibi.resolver.resolve.policy import Plan, Policy
 from ibi.resolver.resolve.queries import InFlight, Queries
 from ibi.resolver.resolve.resolver import Resolver
 from ibi.resolver.resolve.round import Round, Terms
-from support.clock import run_with_false_clock
+from support.clock import FalseClockLoop, run_with_false_clock
 from support.resolver.parts import TIMES
 from support.resolver.running_resolver import resolver
 from support.resolver.scripted_peers import BODY, among, archive
@@ -80,6 +80,28 @@ def test_an_archive_whose_circuit_is_open_costs_a_client_nothing() -> None:
                 assert (len(held.queried), held.sent) == (2, 1)
 
     asyncio.run(main())
+
+
+def test_silence_while_this_process_was_late_is_not_held_against_an_archive() -> None:
+    """Only what was sent before counts as late: to an Archive that is asked right after, the process listens again."""
+
+    async def main() -> None:
+        both = [archive(name, Behaviour(lie="silence"), number) for number, name in enumerate("ab", 1)]
+        clock = cast("FalseClockLoop", asyncio.get_running_loop()).clock
+        async with among(*both) as (client, [before, after]):
+            health = CircuitBreakers()
+            async with questions(client, health) as asking:
+                under_way = asyncio.create_task(finish(round_of_all(asking, [before], 1, left=5.0)))
+                await asyncio.sleep(0.1)
+                clock.now += 1.0  # something else was at work
+                await finish(round_of_all(asking, [after], 2, left=5.0))
+                await under_way
+                assert health.circuits.get(before.service) is None
+                circuit = health.circuits.get(after.service)
+                assert circuit is not None
+                assert circuit.failures == 1
+
+    run_with_false_clock(main())
 
 
 def test_silence_in_less_than_half_the_time_is_not_held_against_an_archive() -> None:

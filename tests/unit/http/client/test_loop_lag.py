@@ -41,6 +41,23 @@ def test_a_late_beat_is_noticed_although_no_caller_asks_before_it_comes() -> Non
     run_with_false_clock(main())
 
 
+@pytest.mark.parametrize(("seconds", "late"), [(0.5, False), (0.501, True)])
+def test_a_late_beat_that_restarts_counts_for_what_began_before(seconds: float, *, late: bool) -> None:
+    async def main() -> None:
+        lag, begun = LoopLag(lambda: True), clock().now
+        lag.begin()
+        clock().now += seconds
+        lag.begin()
+        assert lag.was_late(begun) == late
+        assert not lag.was_late(clock().now)
+        clock().now += 0.6
+        assert lag.was_late(clock().now)
+        lag.begin()
+        assert lag.was_late(clock().now)  # which was noted as of this moment
+
+    run_with_false_clock(main())
+
+
 def test_a_beat_that_restarts_comes_once() -> None:
     async def main() -> None:
         lag = LoopLag(lambda: False)

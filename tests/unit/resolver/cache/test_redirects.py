@@ -8,7 +8,7 @@ import pytest
 
 from ibi.resolver.cache import redirects
 from ibi.resolver.cache.lease import LEASE_SECONDS, NEVER, Moment
-from ibi.resolver.cache.lease_table import LeaseTable, name_slot
+from ibi.resolver.cache.lease_table import NO_SLOT, LeaseTable, name_slot
 from ibi.resolver.cache.redirects import CachedRedirect, RedirectCache
 from ibi.resolver.cache.rows import name_digest
 
@@ -219,6 +219,18 @@ def test_each_archive_has_a_slot_of_its_own_in_all_processes(tmp_path: Path) -> 
     assert first.began(slots[3]) == NEVER
     first.close()
     second.close()
+
+
+def test_an_archive_for_which_no_slot_is_free_has_none_and_no_lease(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ibi.resolver.cache.lease_table.MOST_SLOTS", 4)
+    table = LeaseTable(tmp_path / "leases")
+    slots = [table.slot(f"archive{number}.example/w/2020/01.01.00.00") for number in range(5)]
+    assert sorted(slots) == [NO_SLOT, NO_SLOT, 1, 2, 3]
+    table.renew(NO_SLOT, NOW)
+    assert table.began(NO_SLOT) == NEVER
+    table.close()
 
 
 def test_the_lock_of_an_archive_is_held_once(tmp_path: Path) -> None:

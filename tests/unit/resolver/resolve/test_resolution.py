@@ -5,6 +5,7 @@ import json
 import pytest
 
 from ibi.errors import PeerSilent
+from ibi.protocol.extensions.tombstone import Tombstone
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.pair_list import PairList
@@ -171,6 +172,20 @@ def test_the_moment_of_removal_is_told() -> None:
     alert = resolution.close_round()
     assert isinstance(alert, Alert)
     assert alert.timestamp == "2021-01-01T00:00:00Z"
+
+
+def test_only_an_alert_of_a_removal_tells_what_stays_known_of_the_item() -> None:
+    tombstone = Tombstone(title="Springs", reason="At the request of the authors.")
+    removal = UrlList({**says(A, state="Deleted").pairs, **tombstone.pairs})
+    removed, silent = resolve(ITEM), resolve(ITEM)
+    for resolution in (removed, silent):
+        hear(resolution, A, removal)
+    fail(silent, B, LATE)
+    alert, other = removed.close_round(), silent.close_round()
+    assert isinstance(alert, Alert)
+    assert isinstance(other, Alert)
+    assert (alert.kind, alert.tombstone) == (AlertKind.DELETED, tombstone)
+    assert (other.kind, other.tombstone) == (AlertKind.INCOMPLETE, None)
 
 
 @pytest.mark.proves("RES-13", "URL-12")
