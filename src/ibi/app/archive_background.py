@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ibi.archive.service.metrics import ArchiveMetrics
     from ibi.archive.store.data_directory import DataDirectory
     from ibi.archive.store.tables.catalogue import Catalogue
-    from ibi.http.client.address import Names
+    from ibi.http.client.address import HostLookup
     from ibi.identifier.forms import IBI
     from ibi.runtime.tasks import PeriodicTask
 
@@ -43,7 +43,7 @@ class BackgroundParts(NamedTuple):
     watched: WatchedArchiveSettings
     directory: DataDirectory
     catalogue: Catalogue
-    names: Names | None
+    host_lookup: HostLookup | None
     metrics: ArchiveMetrics
     joined: Callable[[Iterable[str]], ResolverAddresses]
 
@@ -54,10 +54,10 @@ class ArchiveBackground:
     def __init__(self, parts: BackgroundParts, indexing: PeriodicTask) -> None:
         self.follow: Callable[[], object] = _nothing
         """Looks whether the settings have changed."""
-        watched, directory, catalogue, names, metrics, _ = parts
+        watched, directory, catalogue, host_lookup, metrics, _ = parts
         store = watched.current().settings.store
         self._lock = DutyLock(store, DUTY) if store else None
-        self._tasks = partial(task_loops, watched, directory, catalogue, names, metrics.task_ended)
+        self._tasks = partial(task_loops, watched, directory, catalogue, host_lookup, metrics.task_ended)
         self._make = partial(_Work, parts, self._look)
         # Apart from the other tasks, because a deposit must be found within seconds, not after an audit.
         self._indexing = PeriodicTasks(partial(_alone, [indexing]), metrics.task_ended)
@@ -103,8 +103,8 @@ class _Work:
     """The work itself: made anew each time that this node takes the lock. `follow` looks for changed settings."""
 
     def __init__(self, parts: BackgroundParts, follow: Callable[[], object]) -> None:
-        watched, directory, catalogue, names, metrics, joined = parts
-        self.follower = copy_follower(watched, directory, catalogue, names)
+        watched, directory, catalogue, host_lookup, metrics, joined = parts
+        self.follower = copy_follower(watched, directory, catalogue, host_lookup)
         saved = MembershipStore(catalogue)
 
         def wanted() -> WantedMemberships:
@@ -113,7 +113,9 @@ class _Work:
         # The administrator chose the resolvers, so they may be at private addresses. Two clients, so that a
         # resolver that is slow to accept notices does not delay an inclusion.
         one, other = (
-            CountedClient(AddressPolicy(allow_private=True), names, partial(metrics.message_ended, subject))
+            CountedClient(
+                AddressPolicy(allow_private=True), host_lookup, partial(metrics.message_ended, subject)
+            )
             for subject in SUBJECTS
         )
         self._notifier = NoticeSender(catalogue, wanted, saved, other, joined, follow)

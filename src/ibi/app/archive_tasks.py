@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ibi.archive.membership.joining import WatchedArchiveSettings
     from ibi.archive.store.data_directory import DataDirectory
     from ibi.archive.store.tables.catalogue import Catalogue
-    from ibi.http.client.address import Names
+    from ibi.http.client.address import HostLookup
     from ibi.runtime.settings import ArchiveSettings
 
 EXPIRE_EVERY: Final = 3600.0
@@ -39,7 +39,7 @@ def task_loops(
     watched: WatchedArchiveSettings,
     directory: DataDirectory,
     catalogue: Catalogue,
-    names: Names | None,
+    host_lookup: HostLookup | None,
     ended: Callable[[str, bool], None],
     *,
     only: DoneBy | None = None,
@@ -51,7 +51,7 @@ def task_loops(
     # Separate loops, because no task must wait for the refresh of a large copy, which may take a day, and a
     # hand-over not even for a portion of an audit.
     return [
-        _loop(watched, partial(tasks, directory, catalogue, names), ended, only)
+        _loop(watched, partial(tasks, directory, catalogue, host_lookup), ended, only)
         for tasks in (_transfer_tasks, _settling_tasks, _refresh_tasks, _other_tasks)
     ]
 
@@ -69,58 +69,61 @@ def _loop(
 
 
 def _transfer_tasks(
-    directory: DataDirectory, catalogue: Catalogue, names: Names | None, settings: ArchiveSettings
+    directory: DataDirectory, catalogue: Catalogue, host_lookup: HostLookup | None, settings: ArchiveSettings
 ) -> list[PeriodicTask]:
     """Make the task that continues transfers of originals to other Archives."""
     item_store = directory.item_store_over(catalogue, settings)
-    giver = Giver(item_store, directory.path, settings.root, names)
+    giver = Giver(item_store, directory.path, settings.root, host_lookup)
     return [PeriodicTask("hand-overs", transfers.EVERY_SECONDS, giver.advance_all)]
 
 
 def _settling_tasks(
-    directory: DataDirectory, catalogue: Catalogue, names: Names | None, settings: ArchiveSettings
+    directory: DataDirectory, catalogue: Catalogue, host_lookup: HostLookup | None, settings: ArchiveSettings
 ) -> list[PeriodicTask]:
     """Make the task that settles originals that came back from a backup."""
     item_store = directory.item_store_over(catalogue, settings)
-    duty = SettlingDuty(Settler(item_store, directory.path, names))
+    duty = SettlingDuty(Settler(item_store, directory.path, host_lookup))
     return [PeriodicTask("settling", SETTLE_EVERY, duty.look)]
 
 
 def _refresh_tasks(
-    directory: DataDirectory, catalogue: Catalogue, names: Names | None, settings: ArchiveSettings
+    directory: DataDirectory, catalogue: Catalogue, host_lookup: HostLookup | None, settings: ArchiveSettings
 ) -> list[PeriodicTask]:
     """Make the task that refreshes copies, unless they are refreshed only on demand."""
     if not settings.refresh_hours:
         return []
-    copier = _copier(directory, catalogue, names, settings)
+    copier = _copier(directory, catalogue, host_lookup, settings)
     return [refresh_task(copier, settings.refresh_hours, time.time)]
 
 
 def copy_follower(
-    watched: WatchedArchiveSettings, directory: DataDirectory, catalogue: Catalogue, names: Names | None
+    watched: WatchedArchiveSettings,
+    directory: DataDirectory,
+    catalogue: Catalogue,
+    host_lookup: HostLookup | None,
 ) -> CopyFollower:
     """Make the follower of the Archives from which copies come; it rests while copies are refreshed on demand only."""
-    made = lru_cache(maxsize=1)(partial(_copier, directory, catalogue, names))
+    made = lru_cache(maxsize=1)(partial(_copier, directory, catalogue, host_lookup))
 
     def copier() -> Copier | None:
         settings = watched.current().settings
         return made(settings) if settings.refresh_hours else None
 
-    public, private = (Client(AddressPolicy(allow_private=allowed), names) for allowed in (False, True))
+    public, private = (Client(AddressPolicy(allow_private=allowed), host_lookup) for allowed in (False, True))
     return CopyFollower(catalogue, copier, public, private)
 
 
 def _copier(
-    directory: DataDirectory, catalogue: Catalogue, names: Names | None, settings: ArchiveSettings
+    directory: DataDirectory, catalogue: Catalogue, host_lookup: HostLookup | None, settings: ArchiveSettings
 ) -> Copier:
     item_store = directory.item_store_over(catalogue, settings)
-    return Copier(item_store, settings.resolver, settings.largest_upload, names)
+    return Copier(item_store, settings.resolver, settings.largest_upload, host_lookup)
 
 
 def _other_tasks(
     directory: DataDirectory,
     catalogue: Catalogue,
-    _names: Names | None,
+    _host_lookup: HostLookup | None,
     settings: ArchiveSettings,
 ) -> list[PeriodicTask]:
     """Make the tasks that have no loop of their own: uploads, the filter, objects in S3, audits."""

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ibi.http.client.address import Names
+    from ibi.http.client.address import HostLookup
     from ibi.runtime.shared.store import SharedStore
 
 REGISTRY: Final = "registry.sqlite"
@@ -94,12 +94,12 @@ def follow_store(data: Path) -> None:
     follow_documents(data, _DOCUMENTS)
 
 
-def open_stores(data: Path, settings: ResolverSettings, names: Names) -> Stores:
+def open_stores(data: Path, settings: ResolverSettings, host_lookup: HostLookup) -> Stores:
     """Open the stores of a resolver in its data directory; all processes of the resolver share the files."""
     known, store = open_registry(data), store_of(data)
     evidence = Evidence(data / EVIDENCE_FILE, time.time)
     addresses = AddressPolicy(allow_private=settings.allow_private_archives)
-    client = partial(Client, addresses, names, LIMITS)
+    client = partial(Client, addresses, host_lookup, LIMITS)
     boot = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
     cache = AnswerCache(data / "memory", time.time, stale_seconds=settings.stale_seconds, boot=boot)
     if store is not None:
@@ -117,7 +117,7 @@ def open_stores(data: Path, settings: ResolverSettings, names: Names) -> Stores:
         ResolverMetrics(data),
         FailureWindows(data / "attempts", time.time) if store is None else WrongKeys(store, time.time),
         HoldingsFilters(data / "filters", known.archives, client, time.time, known.away),
-        names,
+        host_lookup,
         RedirectCache(cache.leases, settings.redirect_mebibytes << 20),
         UndeclaredProxies(data, time.time),
         None if store is None else partial(_tell, store, node_name(data)),

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 
     from ibi.accounts.tokens import Tokens
     from ibi.http.client import AddressPolicy, Client
-    from ibi.http.client.address import Names
+    from ibi.http.client.address import HostLookup
     from ibi.http.limits.window import Failures
     from ibi.http.proxy_faults import UndeclaredProxies
     from ibi.http.response import Receive, Send
@@ -93,7 +93,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """What a resolver keeps in its data directory; not replaced when the settings change. `names` looks up hosts.
+    """What a resolver keeps in its data directory; not replaced when the settings change.
 
     `undeclared`: the list of proxies that are not trusted. `tell` tells other nodes of a notice of change, if there
     are any.
@@ -105,7 +105,7 @@ class Stores:
     metrics: ResolverMetrics
     throttle: Failures
     filters: HoldingsFilters
-    names: Names
+    host_lookup: HostLookup
     redirects: RedirectCache
     undeclared: UndeclaredProxies | None = None
     tell: TellNodes | None = None
@@ -187,7 +187,7 @@ class ResolverService:
         self.inclusion, self._forms = _members(settings, stores, outgoing, own, self._site)
         self.changes = _change_requests(settings, stores, outgoing)
         resolver = _resolver(settings, stores, outgoing, self._breakers, own, self.changes)
-        self._notices = NoticeReceiver(archives, knows, stores.names, self.changes, stores.tell)
+        self._notices = NoticeReceiver(archives, knows, stores.host_lookup, self.changes, stores.tell)
         upstream = _upstream(settings, outgoing, own) if settings.upstream else None
         self._handlers = Handlers(settings, resolver, sender, self._site, metrics, public, upstream, tokens)
         self.cache_policy = self._handlers.cache_policy = self._make_cache_policy()
@@ -394,7 +394,7 @@ def _members(
     registry, throttle, client, mail = stores.registry, stores.throttle, outgoing.client, outgoing.mail
     evidence, now = stores.knowledge.evidence, stores.knowledge.now
     addresses = settings.addresses
-    confirmation = ConfirmationClient(client, outgoing.addresses, stores.names, own, settings.service)
+    confirmation = ConfirmationClient(client, outgoing.addresses, stores.host_lookup, own, settings.service)
     # By the standard, the key alone moves an Archive; the strict policy keeps to that (T17: replayed inclusions).
     guarded = settings.policy != "strict"
     inclusion = InclusionService(registry, confirmation, throttle, evidence, mail, now, guarded=guarded)

@@ -23,7 +23,7 @@ from ibi.resolver.members.inclusion import REFUSED, MemberReply
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ibi.http.client.address import Names
+    from ibi.http.client.address import HostLookup
     from ibi.http.request import Request
     from ibi.protocol.messages import ChangeNotification
     from ibi.resolver.cache.change_requests import ChangesRequester
@@ -51,7 +51,7 @@ class TellNodes(Protocol):
 
 
 class NoticeReceiver:
-    """Answers notices of change. `archives` returns the included Archives, `names` looks host names up.
+    """Answers notices of change. `archives` returns the included Archives.
 
     `knowledge` learns from them who is asked first, and what was removed; `changes` asks the Archive. `tell` tells
     other nodes of a notice.
@@ -61,7 +61,7 @@ class NoticeReceiver:
         self,
         archives: Callable[[], Sequence[Archive]],
         knowledge: Knowledge,
-        names: Names,
+        host_lookup: HostLookup,
         changes: ChangesRequester,
         tell: TellNodes | None = None,
     ) -> None:
@@ -70,7 +70,7 @@ class NoticeReceiver:
         self._passed_on_at: dict[str, float] = {}
         self._archives = archives
         self._knowledge = knowledge
-        self._names = names
+        self._host_lookup = host_lookup
         self._accepted: dict[str, deque[float]] = {}
         self._addresses: dict[str, tuple[float, asyncio.Future[frozenset[str]]]] = {}
 
@@ -145,6 +145,6 @@ class NoticeReceiver:
                 for each, entry in self._addresses.items()
                 if now - entry[0] <= ADDRESS_CACHE_SECONDS
             }
-            look_up = asyncio.ensure_future(ip_addresses(address, self._names))
+            look_up = asyncio.ensure_future(ip_addresses(address, self._host_lookup))
             cached = self._addresses[address] = now, look_up
         return await asyncio.shield(cached[1])
