@@ -19,9 +19,9 @@ from ibi.protocol.messages import UrlRequest
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.verb_list import VerbList
 from ibi.resolver.cache.answers import AnswerCache
-from ibi.resolver.cache.change_requests import ChangeRequests
+from ibi.resolver.cache.change_requests import ChangesRequester
 from ibi.resolver.cache.rows import Snapshot
-from ibi.resolver.metrics.metrics import Metrics
+from ibi.resolver.metrics.metrics import ResolverMetrics
 from ibi.resolver.model.archive import Archive, Members
 from ibi.resolver.resolve import queries
 from ibi.resolver.resolve.breaker import FAILURES, HOUR, OPEN_SECONDS, CircuitBreakers
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 @asynccontextmanager
 async def questions(client: Client, health: CircuitBreakers) -> AsyncIterator[Queries]:
     with tempfile.TemporaryDirectory() as folder:
-        memory, metrics = AnswerCache(Path(folder) / "memory", lambda: 1e9), Metrics(Path(folder))
-        yield Queries(client, health, memory, metrics, ChangeRequests(client, memory, tuple))
+        memory, metrics = AnswerCache(Path(folder) / "memory", lambda: 1e9), ResolverMetrics(Path(folder))
+        yield Queries(client, health, memory, metrics, ChangesRequester(client, memory, tuple))
         memory.close()
         metrics.close()
 
