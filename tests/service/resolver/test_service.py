@@ -221,7 +221,7 @@ def test_only_the_present_service_withholds_redirects_to_an_archive_that_fails(
     async def scene(running: Running) -> None:
         stores = running.stores
         settings = ResolverSettings(address="urlib.net", service=SERVICE)
-        present = ResolverService(settings, stores, outgoing(AddressPolicy(), stores.names))
+        present = ResolverService(settings, stores, outgoing(AddressPolicy(), stores.host_lookup))
         if replaced:
             present.take_over(running.service)
         await silent.close()

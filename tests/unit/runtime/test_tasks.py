@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ibi.runtime.tasks import LOOK_EVERY, PeriodicTask, PeriodicTasks, keep_running, run_to_completion
+from ibi.runtime.tasks import LOOK_EVERY, DoneBy, PeriodicTask, PeriodicTasks, keep_running, run_to_completion
 from support.clock import run_with_false_clock
 
 
@@ -156,10 +156,11 @@ def test_each_end_of_a_task_is_told_and_whether_it_was_done() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "done"), [(None, ["audit", "index"]), (True, ["index"]), (False, ["audit"])]
+    ("part", "done"),
+    [(None, ["audit", "index"]), (DoneBy.EACH_NODE, ["index"]), (DoneBy.ONE_NODE, ["audit"])],
 )
-def test_of_several_nodes_each_has_the_tasks_that_are_everywhere_and_one_the_others(
-    part: bool | None, done: list[str]
+def test_of_several_nodes_each_does_the_tasks_of_each_node_and_one_the_others(
+    part: DoneBy | None, done: list[str]
 ) -> None:
     begun: list[str] = []
 
@@ -171,11 +172,11 @@ def test_of_several_nodes_each_has_the_tasks_that_are_everywhere_and_one_the_oth
 
     listed = [
         PeriodicTask("audit", 60.0, noting("audit")),
-        PeriodicTask("index", 60.0, noting("index"), everywhere=True),
+        PeriodicTask("index", 60.0, noting("index"), done_by=DoneBy.EACH_NODE),
     ]
 
     async def run() -> None:
-        running = asyncio.create_task(PeriodicTasks(lambda: listed, everywhere=part).run())
+        running = asyncio.create_task(PeriodicTasks(lambda: listed, only=part).run())
         await asyncio.sleep(1)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -41,7 +41,7 @@ from ibi.identifier.forms import IBIForms
 from ibi.protocol import vocabulary
 from ibi.protocol.vocabulary import ContentType
 from ibi.runtime.durable_files import locked_file, replace_file
-from ibi.runtime.tasks import PeriodicTask, run_to_completion
+from ibi.runtime.tasks import DoneBy, PeriodicTask, run_to_completion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -133,9 +133,10 @@ class Indexer:
         self.through = 0
         """The number of the last item in the index after the last portion of this process; 0 before."""
 
-    def duty(self) -> PeriodicTask:
-        """Return the periodic task for the first process of a served Archive."""
-        return PeriodicTask("search index", EVERY, self._update_in_turns, close=self.close)
+    def task(self) -> PeriodicTask:
+        """Return the periodic task for the first process of each node of a served Archive."""
+        each = DoneBy.EACH_NODE
+        return PeriodicTask("search index", EVERY, self._update_in_turns, close=self.close, done_by=each)
 
     def close(self) -> None:
         """Close the connection once the portion that is being written has ended; the next use opens a new one."""

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
     from ibi.http.client import Client, Reply
     from ibi.resolver.cache.answers import AnswerCache
-    from ibi.resolver.cache.change_requests import ChangeRequests
-    from ibi.resolver.metrics.metrics import Metrics
+    from ibi.resolver.cache.change_requests import ChangesRequester
+    from ibi.resolver.metrics.metrics import ResolverMetrics
     from ibi.resolver.model.archive import Archive
     from ibi.resolver.resolve.batch import QueryBatch
     from ibi.resolver.resolve.breaker import CircuitBreakers
@@ -133,8 +133,8 @@ class Queries:
         client: Client,
         breaker: CircuitBreakers,
         cache: AnswerCache,
-        metrics: Metrics,
-        changes: ChangeRequests,
+        metrics: ResolverMetrics,
+        changes: ChangesRequester,
         seconds: float = PROBE_SECONDS,
     ) -> None:
         self._client = client

@@ -307,8 +307,8 @@ class Resolver:
         decision: Decision = Alert(AlertKind.BUSY, resolution.persistent)
         silent: Sequence[Archive] = regular
         if not round_.refused:
-            sent, next_round = sum([len(each.queried) for each in rounds]), len(regular)
-            may_go_on = sent + next_round <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * len(regular))
+            queried, next_round = sum([len(each.queried) for each in rounds]), len(regular)
+            may_go_on = queried + next_round <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * len(regular))
             in_time = asyncio.get_running_loop().time() < terms.deadline
             decision, silent = resolution.close_round(may_go_on=may_go_on, in_time=in_time), round_.silent
         unsure = isinstance(decision, Alert) and decision.kind in {AlertKind.BUSY, AlertKind.INCOMPLETE}

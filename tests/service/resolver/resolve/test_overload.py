@@ -20,9 +20,9 @@ from ibi.protocol.messages import UrlRequest
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.verb_list import VerbList
 from ibi.resolver.cache.answers import AnswerCache
-from ibi.resolver.cache.change_requests import ChangeRequests
+from ibi.resolver.cache.change_requests import ChangesRequester
 from ibi.resolver.cache.rows import Snapshot, question
-from ibi.resolver.metrics.metrics import Metrics
+from ibi.resolver.metrics.metrics import ResolverMetrics
 from ibi.resolver.model.archive import Archive, Members
 from ibi.resolver.resolve import queries
 from ibi.resolver.resolve.breaker import FAILURES, HOUR, OPEN_SECONDS, CircuitBreakers
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 @asynccontextmanager
 async def questions(client: Client, health: CircuitBreakers) -> AsyncIterator[Queries]:
     with tempfile.TemporaryDirectory() as folder:
-        memory, metrics = AnswerCache(Path(folder) / "memory", lambda: 1e9), Metrics(Path(folder))
-        yield Queries(client, health, memory, metrics, ChangeRequests(client, memory, tuple))
+        memory, metrics = AnswerCache(Path(folder) / "memory", lambda: 1e9), ResolverMetrics(Path(folder))
+        yield Queries(client, health, memory, metrics, ChangesRequester(client, memory, tuple))
         memory.close()
         metrics.close()
 
@@ -203,9 +203,9 @@ def test_while_a_round_waits_for_its_turn_expired_answers_are_used(tmp_path: Pat
     async def main() -> None:
         one, busy = archive("a", Behaviour(BODY)), InFlight(10**6, of_rounds=10**6)
         async with among(one, archive("b", Behaviour(BODY), 2)) as (client, archives):
-            memory, metrics = AnswerCache(tmp_path / "memory", lambda: 1e9), Metrics(tmp_path)
+            memory, metrics = AnswerCache(tmp_path / "memory", lambda: 1e9), ResolverMetrics(tmp_path)
             asking = Queries(
-                client, CircuitBreakers(), memory, metrics, ChangeRequests(client, memory, tuple)
+                client, CircuitBreakers(), memory, metrics, ChangesRequester(client, memory, tuple)
             )
             asking.fair_queue = FairQueue(busy)
             held = round_of_all(asking, archives, 1, left=5.0, reuse=True)
