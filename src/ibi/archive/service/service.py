@@ -385,7 +385,6 @@ class ArchiveService:
             try:
                 file.begin(response.start, response.size)
             except (OSError, SetupError) as error:
-                file.close()
                 _log.warning("a file could not be read: %s", error)
                 fault = IbiError("this Archive cannot answer now; try again later")
                 return self._site.refuse(request, 503, fault, retry_after=10)

@@ -98,6 +98,11 @@ def test_a_list_is_saved_as_a_table_in_which_no_text_is_a_formula(maria: Librari
     assert saved.headers["content-type"].startswith("text/csv")
     table = list(csv.DictReader(io.StringIO(saved.body.decode("utf-8-sig"))))
     assert [row["title"] for row in table[:3]] == ["'=Gamma()", "Beta", "Alpha"]
+    newest, _, oldest = (("item", number) for number, _ in rows(maria.look("/-/admin/items").text)[:3])
+    chosen = maria.send("/-/admin/bulk", ("what", "export"), newest, oldest)
+    assert chosen.headers["content-type"].startswith("text/csv")
+    table = list(csv.DictReader(io.StringIO(chosen.body.decode("utf-8-sig"))))
+    assert [row["title"] for row in table] == ["'=Gamma()", "Alpha"]
 
 
 def test_an_act_on_several_items_names_them_asks_once_and_shows_what_came_of_each(maria: Librarian) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from hashlib import sha256
@@ -16,7 +16,10 @@ import pytest
 from ibi.accounts.tokens import Scope
 from ibi.archive.api import deposits
 from ibi.archive.model.item_json import read_item
-from ibi.archive.store.item_changes import deposit
+from ibi.archive.operations import items
+from ibi.archive.operations.context import ArchiveContext
+from ibi.archive.operations.items import CheckedDeposit
+from ibi.archive.store.item_changes import Changed, deposit
 from ibi.identifier.forms import IBIForms
 from support.archive.administration_fixture import AdministeredArchive, Librarian, administered_archive
 from support.archive.api_fixture import (
@@ -181,6 +184,13 @@ def test_a_request_whose_uploads_were_used_while_it_waited_for_a_label_gives_the
 
 def test_an_upload_that_stays_in_use_refuses_a_deposit(api: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deposits, "LONGEST_WAIT_OF_REPEATED", 0.3)
+    tries, store = list[CheckedDeposit](), items.store_deposit
+
+    def counted(context: ArchiveContext, checked: CheckedDeposit, labels: Sequence[IBIForms]) -> Changed:
+        tries.append(checked)
+        return store(context, checked, labels)
+
+    monkeypatch.setattr(items, "store_deposit", counted)
     upload = whole(api, b"one")
     value = {**TITLE, "uploads": {"a.bin": upload}}
     with (api.archive.data / "uploads" / f"{upload}.part").open("rb") as in_use:
@@ -188,6 +198,8 @@ def test_an_upload_that_stays_in_use_refuses_a_deposit(api: Asking, monkeypatch:
         for key in ("", "k"):
             why = "another request is at work on this upload; try again in a moment"
             assert refused(sent(api, value, key=key), 409) == why
+    assert [each.draft.key for each in tries].count("") == 1
+    assert len(tries) <= 6  # one tries once, the other one every tenth of a second
     assert sent(api, value).status == 201
 
 

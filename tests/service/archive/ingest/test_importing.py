@@ -365,6 +365,14 @@ def test_others_who_are_at_work_do_not_hold_up_an_import_and_lose_nothing_by_it(
         assert file.read() == b"xxx"
 
 
+def test_a_refused_record_keeps_no_disk_while_others_are_at_work(archive: NewArchive, letters: Path) -> None:
+    files = {"a.txt": "letters/a.txt", "b.txt": "letters/absent.txt"}
+    assert (letters / "a.txt").exists()
+    with archive.item_store.staging_session():  # who is not alone does not clear the folder at its end
+        assert totals(archive, {"rep": REP, "files": files}) == (0, 0, 1)
+        assert list((archive.data / "staging").iterdir()) == []
+
+
 def test_an_absent_file_of_lines_is_one_sentence(archive: NewArchive) -> None:
     importer = FileImporter(archive.item_store, "tester", archive.refused.append)
     with pytest.raises(IbiError, match="No such file"):

@@ -372,6 +372,24 @@ def test_a_key_is_in_no_reply_that_is_kept(ways: Ways) -> None:
     assert ways.program("DELETE", "/membership?resolver=http://127.0.0.1:9").status == 204
 
 
+def test_a_resolver_that_is_reached_by_https_now_is_the_one_that_was_joined(ways: Ways) -> None:
+    found = []
+    for url in (
+        "http://resolver.example/8JMKD3MGP8W/35MMLL8",
+        "https://resolver.example/8JMKD3MGP8W/35MMLL8",  # the same service
+        "http://resolver.example/8JMKD3MGP8W/35MMLL9",  # another one
+    ):
+        body = json.dumps({"resolver": url}).encode()
+        joined = ways.program("POST", "/membership", body, content_type="application/json")
+        assert joined.status == 201
+        found.append(json.loads(joined.body))
+    listed = json.loads(ways.program("GET", "/membership").body)["resolvers"]
+    assert [each["url"] for each in listed] == ["https://resolver.example", "http://resolver.example"]
+    assert found[0]["key"] == found[1]["key"] != found[2]["key"]
+    for root in ("https://resolver.example", "http://resolver.example"):
+        assert ways.program("DELETE", f"/membership?resolver={root}").status == 204
+
+
 def test_a_repeated_file_has_the_first_reply(ways: Ways) -> None:
     made = ways.program("POST", "/items", b'{"metadata": {"title": ["With a file"]}, "key": "f"}',
                         content_type="application/json")  # fmt: skip

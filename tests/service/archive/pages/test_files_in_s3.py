@@ -94,22 +94,29 @@ def test_a_killed_store_is_a_503_for_files_only_and_the_archive_goes_on_by_itsel
 
 
 def test_a_store_that_dies_between_the_two_requests_for_a_file_is_a_503_and_no_half_answer(
-    served: Served, seaweedfs: SeaweedFS, monkeypatch: pytest.MonkeyPatch
+    served: Served, seaweedfs: SeaweedFS, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    size = s3_client.S3Client.size
+    size, known = s3_client.S3Client.size, dict[str, int]()
 
-    def last(client: s3_client.S3Client, key: str) -> int:
-        found = size(client, key)
-        seaweedfs.kill()
-        return found
+    def alive_until_now(client: s3_client.S3Client, key: str) -> int:
+        known[key] = known.get(key) or size(client, key)
+        return known[key]
 
     with monkeypatch.context() as patched:
-        patched.setattr(s3_client.S3Client, "size", last)
+        patched.setattr(s3_client.S3Client, "size", alive_until_now)
+        assert served.get(BIG).status == 200  # from now on its size and its type are known
+        seaweedfs.kill()
         try:
-            answer = served.get(BIG)
+            answer, head = served.get(BIG), served.get(BIG, method="HEAD")
         finally:
             seaweedfs.start()
     assert (answer.status, int(answer.headers["retry-after"]) > 0) == (503, True)
+    assert (head.status, head.headers["content-length"]) == (
+        200,
+        str(len(CONTENT)),
+    )  # for it, nothing is read
+    [logged] = [each.getMessage() for each in caplog.records if each.name.startswith("ibi.archive.service")]
+    assert logged.startswith("a file could not be read: the store of the files, s3://")
     until_served(served)
     assert served.get(BIG).body == CONTENT
 

@@ -14,7 +14,7 @@ from ibi.archive.replication.copying import Copier
 from ibi.archive.store.item_changes import remove
 from ibi.errors import AlreadyHeld, ForbiddenAddress, HoldingError, PeerGarbled, PeerSilent
 from ibi.identifier.forms import parse_ibi
-from ibi.protocol.vocabulary import ItemState
+from ibi.protocol.vocabulary import ARCHIVE_ADDRESS, ItemState
 from support.archive.fixtures import IN_A_FOLDER
 from support.archive.replication_fixture import FILES, LARGEST, NAME, Archive, Elsewhere, make_archive
 
@@ -151,6 +151,27 @@ def test_the_resolver_leads_to_the_archive_of_the_original(there: Archive, here:
             here.copy("a.example/b/2011/01.01.00.00", resolver=root)
 
 
+@pytest.mark.parametrize("described", [b"no JSON", None])
+def test_of_two_places_the_first_one_that_describes_the_item_is_taken(
+    there: Archive, here: Archive, described: bytes | None
+) -> None:
+    """The Archive's address leads to a server that describes the item badly, or not; the link leads to another one."""
+    there.put()
+    resolver, other = Elsewhere(), Elsewhere()
+    if described is not None:
+        other.pages[f"/-/api/items/{NAME}"] = (200, {}, described)
+    with there.served(), resolver.served() as root, other.served() as other_root:
+        resolver.leads(NAME, f"{there.root}/col/{NAME}/doc/index.html")
+        pairs = {ARCHIVE_ADDRESS: other_root.removeprefix("http://")}
+        statement = {"archive": "an Archive", "pairs": pairs}
+        explanation = {"outcome": {"archive": "an Archive"}, "rounds": [{"statements": [statement]}]}
+        target = f"/-/explain/{NAME}?ibiurl.requireditemstatus=Original"
+        resolver.pages[target] = (200, {}, json.dumps(explanation).encode())
+        here.copy(resolver=root)
+    assert [path for path, _ in other.requests] == [f"/-/api/items/{NAME}"]
+    assert (here.source().archive, here.content()) == (there.root, FILES)
+
+
 def test_without_a_resolver_one_must_say_where_to_copy_from(here: Archive) -> None:
     with pytest.raises(HoldingError, match="say which Archive"):
         here.copy()
@@ -175,6 +196,32 @@ def test_of_a_place_that_describes_nothing_the_one_file_is_taken(here: Archive) 
         assert here.refresh().tag == '"2"'
     assert here.content() == {"thesis%20x.pdf": b"%PDF2"}
     assert [event.what for event in here.events()] == ["copied", "refreshed"]
+
+
+@pytest.mark.parametrize(
+    "explanation",
+    [
+        b"no JSON",
+        b"[]",
+        b'{"outcome": null}',
+        b'{"outcome": {"archive": "one"}, "rounds": []}',
+        b'{"outcome": {"archive": "one"}, "rounds": [{"statements": []}]}',
+        b'{"outcome": {"archive": "one"}, "rounds": [{"statements": [{"archive": "another"}]}]}',
+        b'{"outcome": {"archive": "one"}, "rounds": [{"statements": [{"archive": "one"}]}]}',
+        b'{"outcome": {"archive": "one"}, "rounds": [{"statements": [{"archive": "one", "pairs": []}]}]}',
+        b"[" * 100_000,
+    ],
+)
+def test_an_explanation_that_tells_nothing_does_not_keep_the_file_from_being_copied(
+    here: Archive, explanation: bytes
+) -> None:
+    far = Elsewhere()
+    far.pages["/x"] = (200, {}, b"x")
+    far.pages[f"/-/explain/{NAME}?ibiurl.requireditemstatus=Original"] = (200, {}, explanation)
+    with far.served() as root:
+        far.leads(NAME, f"{root}/x")
+        here.copy(resolver=root)
+    assert here.content() == {"x": b"x"}
 
 
 def test_the_same_bytes_again_change_nothing(here: Archive) -> None:

@@ -249,7 +249,16 @@ def test_a_catalogue_moves_into_a_database_and_back_with_every_row(
         assert there.engine.dialect.name == "postgresql"
     with pytest.raises(SetupError, match="is there already"):
         move_store(directory, store)
+    kept = archive.data / "lost+found"
+    kept.rename(archive.data / "kept")
+    for file in (kept, archive.data / "catalogue.sqlite"):  # as if a move had left one, and it cannot be kept
+        file.touch()
+    with pytest.raises(SetupError, match=r"lost\+found/\S+ cannot be written: Not a directory"):
+        move_store(directory, "")
+    assert ArchiveSettings.read(archive.data).store == store
+    kept.unlink()
     assert move_store(directory, "") == rows
+    assert [path.name for path in kept.rglob("*.sqlite")] == ["catalogue.sqlite"]
     with directory.catalogue() as back:
         assert list(back.all()) == before
         assert back.engine.dialect.name == "sqlite"

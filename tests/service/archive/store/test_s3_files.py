@@ -261,6 +261,15 @@ def test_what_names_no_place_is_refused(text: str, tmp_path: Path) -> None:
         S3Files(tmp_path, text, OWNER)
 
 
+def test_a_variable_that_the_store_cannot_read_is_told(
+    s3: SeaweedFS, monkeypatch: pytest.MonkeyPatch, place: str, tmp_path: Path
+) -> None:
+    del s3
+    monkeypatch.setenv("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "perhaps")
+    with pytest.raises(SetupError, match=r"cannot be used now: .*failed to parse \"perhaps\" as boolean"):
+        S3Files(tmp_path, place, OWNER)
+
+
 def test_refused_keys_are_told(kept: ArchiveFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     kept.put(NAME, {"a.txt": b"one"})
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")

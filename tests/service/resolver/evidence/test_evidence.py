@@ -38,6 +38,7 @@ from ibi.resolver.evidence.chain import (
     write_line,
 )
 from ibi.resolver.evidence.files import EvidenceFiles
+from ibi.resolver.evidence.kept import log_at
 from ibi.resolver.evidence.log import EVIDENCE_FILE, FACTS, LONGEST_FACT, Evidence
 from ibi.resolver.evidence.reading import rebuild_hints
 from support.checks.flushed_files import flushes
@@ -128,6 +129,14 @@ def test_a_log_that_was_never_written_to_is_whole_and_empty(evidence: Evidence, 
     assert (list(evidence.entries()), evidence.head(), fault(evidence)) == ([], CHAIN_START, "")
     assert "missing" in fault(evidence, Anchor(1, "0" * 64))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_head_tells_the_size_of_the_log_from_its_beginning_on(evidence: Evidence, data: Path) -> None:
+    log = log_at(data / EVIDENCE_FILE)
+    assert log.head() == LogHead(CHAIN_START, 0)
+    for _ in range(2):
+        evidence.write("registered", ibi=SERVICE)
+        assert log.head() == LogHead(evidence.head(), sum(map(len, evidence.lines())))
 
 
 def test_only_the_owner_reads_the_files(evidence: Evidence, path: Path) -> None:
