@@ -99,8 +99,8 @@ class NoticeReceiver:
     async def _catch_up(self, archive: Archive, request: ChangeNotification) -> MemberReply:
         """Request all changes of an Archive that sends many notices: one request serves all that come meanwhile.
 
-        Each notice costs a transaction. The next reader may still rely on one that is acknowledged: at a hand-over, it
-        says that the original has moved.
+        Each notice costs a transaction. When an Archive has a positive reply, its notice must already hold for the next
+        reader: at a hand-over, it says that the original has moved.
         """
         await self._tell_nodes(request.service_ibi.canonical, None, accepted=False)
         # A reply to a request for changes does not say which items were removed; so the notice is to be sent again.

@@ -216,9 +216,8 @@ class Resolver:
             deadline=began + self._times.overall,
             snapshot=snapshot,
             reuse=reuse,
-            # A required original is decided by all answers, so they are read together; except for an explanation,
-            # which shows when each came.
-            wait_for_all=url.original_required and not in_full,
+            # A required original is decided by all answers, so they are read together.
+            wait_for_all=url.original_required,
             client=client,
             headers=child_headers(parent.decode("latin-1")) if parent else (),
             span=current_span.get(),

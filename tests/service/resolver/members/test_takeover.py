@@ -90,6 +90,24 @@ def test_a_move_is_held_while_the_old_address_confirms_and_reported_once(tmp_pat
     play(tmp_path, scene)
 
 
+def test_earlier_answers_are_forgotten_of_one_that_begins_moves_or_leaves_but_not_of_one_that_repeats_itself(
+    tmp_path: Path,
+) -> None:
+    async def scene(at: Member, old: Switchable) -> None:
+        replies = [await at.include("old.example", OLD), await at.include("old.example", NEW)]
+        assert await at.include("new.example") is HELD
+        at.registry.allow_move(SERVICE_IBI)
+        old.silent = True
+        replies += [await at.include("new.example", NEW), await at.exclude("new.example", NEW)]
+        replies += [await at.include("new.example", NEW), await at.include("new.example", NEW)]
+        assert [(each.status, each.forgets) for each in replies] == [
+            (200, forgets) for forgets in (False, False, True, True, True, False)
+        ]
+        assert not HELD.forgets
+
+    play(tmp_path, scene)
+
+
 def test_a_held_move_is_reported_each_hour_and_each_new_address_recorded(tmp_path: Path) -> None:
     mail = RecordedMail()
 
