@@ -213,7 +213,7 @@ def _processor_seconds(pid: int) -> float:
 async def _follow(data: Path) -> None:
     directory = DataDirectory(data, this_machine())
     with directory.catalogue() as catalogue:
-        listed = [indexer(directory, catalogue).duty()]
+        listed = [indexer(directory, catalogue).task()]
         await PeriodicTasks(lambda: listed).run()
 
 

@@ -88,7 +88,7 @@ async def _tell(report: Report, chance: random.Random, questions: int, faults: F
     with tempfile.TemporaryDirectory(prefix="ibi-fuzz-") as parent:
         upstream = f"http://{numbered.host(_UPSTREAM)}/" if chance.random() < 0.5 else ""
         data = directory(Path(parent) / "resolver", _ARCHIVES, upstream=upstream, **_SETTINGS)
-        service = resolver_service(data, names=names, trusted=[ip_network("127.0.0.0/8")])
+        service = resolver_service(data, host_lookup=names, trusted=[ip_network("127.0.0.0/8")])
         started = asyncio.ensure_future(service.started()) if service.started else None
         readers = [Reader(report, random.Random(chance.random()), service, texts) for _ in range(_READERS)]
         try:

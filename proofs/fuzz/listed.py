@@ -28,7 +28,7 @@ EXCEPTIONS: Final = {
     "archive.store.postgresql.item_reader.ItemReader.read": "rows of our own database",
     "archive.store.postgresql.upload_rows.LockedUpload.read": "a row of our own database",
     "archive.service.later.LaterAnswers.read_more": "canonical names that other functions have read",
-    "app.resolver_nodes.NodeDuties.read_evidence": "rows of our own database",
+    "app.resolver_nodes.NodeTasks.read_evidence": "rows of our own database",
     "app.resolver_nodes.read_position": "a number in a file of our own, which may be lost",
     "runtime.database.postgresql.read_url": "sqlalchemy.make_url reads it; its tests give wrong ones",
     "runtime.shared.documents.Documents.read": "a row of our own database",

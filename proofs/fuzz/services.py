@@ -94,8 +94,8 @@ async def world() -> AsyncIterator[World]:
 
         data = directory(folder / "resolver", 2, **_SETTINGS)
         (data / "tokens.json").write_bytes((folder / "archive" / "tokens.json").read_bytes())  # it opens both
-        resolver = resolver_service(data, names=names, trusted=[ip_network("127.0.0.0/8")])
-        archive = archive_service(folder / "archive", names=names, trusted=["127.0.0.0/8"])
+        resolver = resolver_service(data, host_lookup=names, trusted=[ip_network("127.0.0.0/8")])
+        archive = archive_service(folder / "archive", host_lookup=names, trusted=["127.0.0.0/8"])
         stop, ready = asyncio.Event(), asyncio.Event()
         serving = asyncio.create_task(run([resolver, archive], listeners, lambda _: ready.set(), stop))
         await asyncio.wait(

@@ -43,7 +43,7 @@ async def main(args: argparse.Namespace) -> None:
 
     listener = listen("127.0.0.1:0")
     trusted = [ip_network("127.0.0.0/8")]
-    service = resolver_service(args.data, names=names, trusted=trusted)
+    service = resolver_service(args.data, host_lookup=names, trusted=trusted)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     asyncio.get_running_loop().add_reader(sys.stdin, stop.set)  # who started it is gone

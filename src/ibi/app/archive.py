@@ -21,7 +21,7 @@ from ibi.api.jobs import Jobs
 from ibi.app import archive_admin
 from ibi.app.archive_admin import FORM_BYTES, present_moment
 from ibi.app.archive_background import ArchiveBackground, BackgroundParts
-from ibi.app.archive_duties import upload_store
+from ibi.app.archive_tasks import upload_store
 from ibi.archive.api import changes, imports, items, openapi, transfers, uploads
 from ibi.archive.api.deposits import Deposits, ItemTransports
 from ibi.archive.api.labels import DepositLabels
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from ibi.archive.pages.models import Renderer
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.memberships import MembershipRecord
-    from ibi.http.client.address import Names
+    from ibi.http.client.address import HostLookup
     from ibi.http.public_url import TLSPorts
     from ibi.http.response import Handler, Response
     from ibi.http.server.config import AtOnce, Later
@@ -99,28 +99,28 @@ def archive_directory(data: Path) -> DataDirectory:
 def archive_service(
     data: Path,
     *,
-    names: Names | None = None,
+    host_lookup: HostLookup | None = None,
     tls: tuple[str, str] | None = None,
     tls_ports: TLSPorts | None = None,
     trusted: Sequence[str] = (),
     files_address: str = "",
     workers: int = 1,
 ) -> Service:
-    """Make the service of an Archive, which answers requests, joins its resolvers, and does its duties.
+    """Make the service of an Archive, which answers requests, joins its resolvers, and does its periodic tasks.
 
-    `names` replaces this machine's look-up of host names; `trusted`: networks of trusted proxies besides
+    `host_lookup` replaces that of this machine; `trusted`: networks of trusted proxies besides
     those of the settings; `files_address` replaces that of the settings; `tls_ports`: where it listens, for
     the root of its URLs, if it does so with the certificate and key `tls`; `workers`: how many processes share
-    the work. Changed settings take effect within a second. Raises SetupError.
+    the work. Most changed settings take effect at the next request. Raises SetupError.
     """
     follow_documents(data, DOCUMENTS)
     directory, watched, jobs = archive_directory(data), WatchedArchiveSettings(data), _jobs(data)
     catalogue = directory.open_catalogue()
     metrics = ArchiveMetrics(data, directory.open_catalogue(), jobs)  # a connection of its own
     as_served = partial(_as_served, trusted, files_address, tls_ports)
-    joined = partial(ResolverAddresses, names=names, requests=RequestTimes(data / numbers.FOLDER))
-    parts = BackgroundParts(watched, directory, catalogue, names, metrics, joined)
-    background = ArchiveBackground(parts, indexer(directory, catalogue).duty())
+    joined = partial(ResolverAddresses, host_lookup=host_lookup, requests=RequestTimes(data / numbers.FOLDER))
+    parts = BackgroundParts(watched, directory, catalogue, host_lookup, metrics, joined)
+    background = ArchiveBackground(parts, indexer(directory, catalogue).task())
     app = _answering(watched, metrics, directory, as_served, workers, joined, jobs, background.wake)
     background.follow = app.current
 

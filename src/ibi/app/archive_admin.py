@@ -14,7 +14,7 @@ from ibi.api import accounts, operations
 from ibi.api.account_pages import AccountPages
 from ibi.api.institution_pages import IdentityPages
 from ibi.api.operation_pages import OperationPages
-from ibi.app.archive_duties import upload_store
+from ibi.app.archive_tasks import upload_store
 from ibi.archive.admin.bulk import BulkPages
 from ibi.archive.admin.forms import FormHandling, page_error
 from ibi.archive.admin.item_lists import ItemList

@@ -1,4 +1,4 @@
-"""Assembly of what an Archive does by itself: memberships at resolvers, notices, copies that follow, and duties.
+"""Assembly of what an Archive does by itself: memberships at resolvers, notices, copies that follow, and tasks.
 
 The first process of a service does it. Where several nodes share a store, one node does it at a time
 (`runtime.duty_lock`), except what each node keeps for itself: the search index, the holdings filter, uploads.
@@ -12,13 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import ibi
-from ibi.app.archive_duties import copy_follower, following_tasks
+from ibi.app.archive_tasks import copy_follower, task_loops
 from ibi.archive.membership.membership import Memberships, MembershipStore
-from ibi.archive.membership.notices import ChangeNotifier
+from ibi.archive.membership.notices import NoticeSender
 from ibi.archive.service.metrics import SUBJECTS, CountedClient
 from ibi.http.client import AddressPolicy
 from ibi.runtime.duty_lock import DutyLock
-from ibi.runtime.tasks import PeriodicTasks
+from ibi.runtime.tasks import DoneBy, PeriodicTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ibi.archive.service.metrics import ArchiveMetrics
     from ibi.archive.store.data_directory import DataDirectory
     from ibi.archive.store.tables.catalogue import Catalogue
-    from ibi.http.client.address import Names
+    from ibi.http.client.address import HostLookup
     from ibi.identifier.forms import IBI
     from ibi.runtime.tasks import PeriodicTask
 
@@ -43,7 +43,7 @@ class BackgroundParts(NamedTuple):
     watched: WatchedArchiveSettings
     directory: DataDirectory
     catalogue: Catalogue
-    names: Names | None
+    host_lookup: HostLookup | None
     metrics: ArchiveMetrics
     joined: Callable[[Iterable[str]], ResolverAddresses]
 
@@ -54,12 +54,12 @@ class ArchiveBackground:
     def __init__(self, parts: BackgroundParts, indexing: PeriodicTask) -> None:
         self.follow: Callable[[], object] = _nothing
         """Looks whether the settings have changed."""
-        watched, directory, catalogue, names, metrics, _ = parts
+        watched, directory, catalogue, host_lookup, metrics, _ = parts
         store = watched.current().settings.store
         self._lock = DutyLock(store, DUTY) if store else None
-        self._tasks = partial(following_tasks, watched, directory, catalogue, names, metrics.task_ended)
+        self._tasks = partial(task_loops, watched, directory, catalogue, host_lookup, metrics.task_ended)
         self._make = partial(_Work, parts, self._look)
-        # Apart from the other duties, because a deposit must be found within seconds, not after an audit.
+        # Apart from the other tasks, because a deposit must be found within seconds, not after an audit.
         self._indexing = PeriodicTasks(partial(_alone, [indexing]), metrics.task_ended)
         self._work = self._make()
 
@@ -76,7 +76,7 @@ class ArchiveBackground:
             tasks = self._tasks()
             await asyncio.gather(self._work.run(tasks), self._indexing.run())
             return
-        of_node = self._tasks(everywhere=True)
+        of_node = self._tasks(only=DoneBy.EACH_NODE)
         await asyncio.gather(
             self._lock.while_held(self._hold), self._indexing.run(), *(each.run() for each in of_node)
         )
@@ -85,7 +85,7 @@ class ArchiveBackground:
         """Do the work of all nodes. Each time with new parts: those of before have closed their connections."""
         self._work = self._make()
         try:
-            await self._work.run(self._tasks(everywhere=False))
+            await self._work.run(self._tasks(only=DoneBy.ONE_NODE))
         finally:
             await self._work.close()
 
@@ -103,8 +103,8 @@ class _Work:
     """The work itself: made anew each time that this node takes the lock. `follow` looks for changed settings."""
 
     def __init__(self, parts: BackgroundParts, follow: Callable[[], object]) -> None:
-        watched, directory, catalogue, names, metrics, joined = parts
-        self.follower = copy_follower(watched, directory, catalogue, names)
+        watched, directory, catalogue, host_lookup, metrics, joined = parts
+        self.follower = copy_follower(watched, directory, catalogue, host_lookup)
         saved = MembershipStore(catalogue)
 
         def wanted() -> WantedMemberships:
@@ -113,10 +113,12 @@ class _Work:
         # The administrator chose the resolvers, so they may be at private addresses. Two clients, so that a
         # resolver that is slow to accept notices does not delay an inclusion.
         one, other = (
-            CountedClient(AddressPolicy(allow_private=True), names, partial(metrics.message_ended, subject))
+            CountedClient(
+                AddressPolicy(allow_private=True), host_lookup, partial(metrics.message_ended, subject)
+            )
             for subject in SUBJECTS
         )
-        self._notifier = ChangeNotifier(catalogue, wanted, saved, other, joined, follow)
+        self._notifier = NoticeSender(catalogue, wanted, saved, other, joined, follow)
         self.memberships = Memberships(wanted, one, saved, time.time)
 
     async def run(self, tasks: list[PeriodicTasks]) -> None:

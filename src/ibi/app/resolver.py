@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.accounts.tokens import Tokens
 from ibi.app.resolver_admin import WithAdministration
-from ibi.app.resolver_nodes import NodeDuties
+from ibi.app.resolver_nodes import NodeTasks
 from ibi.app.resolver_stores import check_resolver, follow_store, open_registry, open_stores
 from ibi.errors import SetupError
 from ibi.http.client import AddressPolicy, Client, ClientLimits
-from ibi.http.client.address import system_names
+from ibi.http.client.address import system_lookup
 from ibi.http.client.download import Downloads
 from ibi.http.server.service import Service
 from ibi.http.server.tracing import traced
 from ibi.protocol.vocabulary import SERVICE_SUBJECT
-from ibi.resolver.acknowledgments.counter import AcknowledgmentCounter
+from ibi.resolver.acknowledgments.counter import ReaderCounter
 from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
 from ibi.resolver.cache.change_requests import LOOK_SECONDS
 from ibi.resolver.cache.filters import LIMITS
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
     from pathlib import Path
 
-    from ibi.http.client.address import Names
+    from ibi.http.client.address import HostLookup
     from ibi.http.public_url import TLSPorts
 
 __all__ = ["check_resolver", "open_registry", "resolver_service", "site_pages"]
@@ -60,16 +60,18 @@ __all__ = ["check_resolver", "open_registry", "resolver_service", "site_pages"]
 _LONGEST_DRAIN: Final = 6
 
 
-def _outgoing(settings: ResolverSettings, names: Names, institution: Callable[[], Institution]) -> Outgoing:
+def _outgoing(
+    settings: ResolverSettings, host_lookup: HostLookup, institution: Callable[[], Institution]
+) -> Outgoing:
     """Make the senders of the resolver: HTTP clients, acknowledgments, mail."""
     addresses = AddressPolicy(allow_private=settings.allow_private_archives)
     limits = ClientLimits(connect=settings.connect_seconds)
-    client = Client(addresses, names, limits)
+    client = Client(addresses, host_lookup, limits)
     return Outgoing(
         addresses,
         client,
         # The administrator chose the upstream resolver, so it may be at a private address; an Archive may not (T01).
-        Client(AddressPolicy(allow_private=True), names, limits),
+        Client(AddressPolicy(allow_private=True), host_lookup, limits),
         AcknowledgmentQueue(client, deadline=settings.archive_seconds),
         MailSender(
             settings.smtp, settings.mail_from, settings.address, settings.smtp_password_file, institution
@@ -96,21 +98,21 @@ def resolver_service(
     *,
     trusted: Sequence[IPv4Network | IPv6Network] = (),
     listening: Sequence[str] = (),
-    names: Names | None = None,
+    host_lookup: HostLookup | None = None,
     tls: tuple[str, str] | None = None,
     tls_ports: TLSPorts | None = None,
 ) -> Service:
     """Make the service of a resolver; most changed settings take effect at the next request, within half a second.
 
-    `trusted`: the networks of trusted proxies; `listening`: further addresses of the resolver; `names`
-    replaces this machine's look-up of host names; `tls_ports`: where it listens, for the root of its URLs, if it
+    `trusted`: the networks of trusted proxies; `listening`: further addresses of the resolver; `host_lookup`
+    replaces that of this machine; `tls_ports`: where it listens, for the root of its URLs, if it
     does so with the certificate and key `tls`. Raises SetupError.
     """
     read = partial(_read_settings, data, tls_ports)
     follow_store(data)
     watched = WatchedSettings([data / ResolverSettings.FILE], read, _refuse)
     settings = watched.current()
-    stores = open_stores(data, settings, names or system_names)
+    stores = open_stores(data, settings, host_lookup or system_lookup)
     assembly = _Assembly(data, stores, watched.current, trusted, listening)
     app = ReloadingApp(watched.current, assembly.make)
     assembly.fast_path.reload = app.current
@@ -172,7 +174,7 @@ class _Assembly:
             lambda: self._current, data, stores, settings, trusted, branding
         )
         self._own_pages = WithAssets(self.administration, lambda: branding().assets)
-        self.counter = AcknowledgmentCounter(stores.metrics)
+        self.counter = ReaderCounter(stores.metrics)
         stores.metrics.follow(self.counter, lambda: len(stores.registry.archives()), lambda: 0)
         kept = stores.knowledge
         stores.metrics.follow_stores(
@@ -188,7 +190,7 @@ class _Assembly:
     def make(self, settings: ResolverSettings) -> ResolverService:
         """Make the service with these settings."""
         registry, signs = self._stores.registry, partial(signer, self._data)
-        outgoing = _outgoing(settings, self._stores.names, self._institution)
+        outgoing = _outgoing(settings, self._stores.host_lookup, self._institution)
         before = getattr(self, "_current", None)
         self._current = ResolverService(
             settings,
@@ -204,7 +206,7 @@ class _Assembly:
         )
         # Only after the service was made: settings that it refuses must not take effect for the stores.
         self._stores.redirects.resize(settings.redirect_mebibytes << 20)
-        self._stores.filters.use(partial(Client, outgoing.addresses, self._stores.names, LIMITS))
+        self._stores.filters.use(partial(Client, outgoing.addresses, self._stores.host_lookup, LIMITS))
         self._current.take_over(before)
         self._current.use_counter(self.counter)
         self.fast_path.follow(self._current.cache_policy)
@@ -214,13 +216,13 @@ class _Assembly:
         self._current.changes.renew_slots(slots)
 
     async def watch(self, settings: ResolverSettings) -> None:
-        """Run the duties of the first process of each node; of several nodes, one does confirmations and mirroring."""
+        """Run the work of the first process of each node; of several nodes, one does confirmations and mirroring."""
         await asyncio.gather(
             keep_running("confirmations", self._at_one_node("confirmations", self._confirm_again)),
             keep_running("mirroring", self._at_one_node("mirroring", partial(self._mirror, settings))),
             keep_running("holdings filters", self._stores.filters.run),
             keep_running("requests for changes", self._request_changes),
-            *self._duties_of_node(),
+            *self._work_of_node(),
         )
 
     def _at_one_node(self, name: str, work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
@@ -228,12 +230,12 @@ class _Assembly:
         url = store_url(self._data)
         return partial(DutyLock(url, f"resolver {name}").while_held, work) if url else work
 
-    def _duties_of_node(self) -> Sequence[Awaitable[None]]:
+    def _work_of_node(self) -> Sequence[Awaitable[None]]:
         """Return what one process of each node does where several nodes share a store."""
         store = store_of(self._data)
         if store is None:
             return ()
-        node = NodeDuties(self._data, store, self._stores, lambda: self._current.changes)
+        node = NodeTasks(self._data, store, self._stores, lambda: self._current.changes)
         return (
             keep_running("evidence of other nodes", node.follow_evidence),
             keep_running("notices of other nodes", node.hear_notices),
@@ -256,7 +258,7 @@ class _Assembly:
         if not settings.mirror:
             return
         own = host_ports(settings.addresses)
-        async with Downloads(AddressPolicy(allow_private=True), self._stores.names) as downloads:
+        async with Downloads(AddressPolicy(allow_private=True), self._stores.host_lookup) as downloads:
             fetch = partial(fetch_list, downloads, settings.mirror)
             registry, key = self._stores.registry, settings.mirror_key
             await Mirror(registry, key, fetch, own, settings.service, time.time).run()

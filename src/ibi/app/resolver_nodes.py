@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ibi.resolver.cache.change_requests import ChangeRequests
+    from ibi.resolver.cache.change_requests import ChangesRequester
     from ibi.resolver.service import Stores
     from ibi.runtime.shared.store import SharedStore
 
@@ -52,11 +52,11 @@ def keep_position(data: Path, number: int) -> None:
         replace_file(data / _POSITION, f"{number}\n".encode())
 
 
-class NodeDuties:
-    """The duties of one node; `changes` returns what asks Archives for changes now."""
+class NodeTasks:
+    """What each node does because others share its store; `changes` returns what asks Archives for changes now."""
 
     def __init__(
-        self, data: Path, store: SharedStore, stores: Stores, changes: Callable[[], ChangeRequests]
+        self, data: Path, store: SharedStore, stores: Stores, changes: Callable[[], ChangesRequester]
     ) -> None:
         self._data = data
         self._store = store

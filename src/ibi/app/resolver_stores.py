@@ -23,7 +23,7 @@ from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.evidence.reading import rebuild_hints
 from ibi.resolver.members.status import Readiness
 from ibi.resolver.members.wrong_keys import WrongKeys
-from ibi.resolver.metrics.metrics import Metrics
+from ibi.resolver.metrics.metrics import ResolverMetrics
 from ibi.resolver.registry.registry import MIGRATIONS, Registry
 from ibi.resolver.resolve.learning import Knowledge
 from ibi.resolver.service import Stores
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ibi.http.client.address import Names
+    from ibi.http.client.address import HostLookup
     from ibi.runtime.shared.store import SharedStore
 
 REGISTRY: Final = "registry.sqlite"
@@ -84,7 +84,7 @@ def check_resolver(data: Path) -> None:
         if not hints.is_complete():
             last = evidence.head().number if store is not None else 0
             rebuild_hints(hints, evidence.entries())
-            if store is not None:  # from here on, `NodeDuties` goes on
+            if store is not None:  # from here on, `NodeTasks` goes on
                 keep_position(data, last)
     close_store(data)  # no connection goes along into the processes that are started next
 
@@ -94,12 +94,12 @@ def follow_store(data: Path) -> None:
     follow_documents(data, _DOCUMENTS)
 
 
-def open_stores(data: Path, settings: ResolverSettings, names: Names) -> Stores:
+def open_stores(data: Path, settings: ResolverSettings, host_lookup: HostLookup) -> Stores:
     """Open the stores of a resolver in its data directory; all processes of the resolver share the files."""
     known, store = open_registry(data), store_of(data)
     evidence = Evidence(data / EVIDENCE_FILE, time.time)
     addresses = AddressPolicy(allow_private=settings.allow_private_archives)
-    client = partial(Client, addresses, names, LIMITS)
+    client = partial(Client, addresses, host_lookup, LIMITS)
     boot = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
     cache = AnswerCache(data / "memory", time.time, stale_seconds=settings.stale_seconds, boot=boot)
     if store is not None:
@@ -114,10 +114,10 @@ def open_stores(data: Path, settings: ResolverSettings, names: Names) -> Stores:
             time.time,
             ClaimTimes(data / EVIDENCE_FILE, time.monotonic),
         ),
-        Metrics(data),
+        ResolverMetrics(data),
         FailureWindows(data / "attempts", time.time) if store is None else WrongKeys(store, time.time),
         HoldingsFilters(data / "filters", known.archives, client, time.time, known.away),
-        names,
+        host_lookup,
         RedirectCache(cache.leases, settings.redirect_mebibytes << 20),
         UndeclaredProxies(data, time.time),
         None if store is None else partial(_tell, store, node_name(data)),

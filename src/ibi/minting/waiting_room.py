@@ -2,6 +2,8 @@
 
     lock · read the last date · distribute (pure) · COMMIT · release the lock · THEN WAIT until the dates are due
 
+A draw whose first date is too far ahead waits before the commit, too (below: where the last date is kept).
+
 A crash before the commit loses nothing. A crash after the commit burns the dates of the batch: they are never given.
 The commit costs one sync, for one label or for a whole batch of dates that are drawn together.
 

@@ -17,7 +17,7 @@ A redirect is given while all of this holds:
     nothing it rests on has changed                     `LeaseTable.name_versions`, `archive_versions`
     none of its Archives is unreliable                  `RedirectCache.withheld`
     its reader can be counted: the Archive of the acknowledgment is included, and another count may be started
-                                                        `AcknowledgmentCounter.start`
+                                                        `ReaderCounter.start`
 
 `at_once` checks it by `_look_up` and `RedirectCache.seconds_left`. `repeat`, which answers most readers, checks it with
 few calls. `repeat` declines some clicks that `at_once` answers. It answers no click that `at_once` declines: a test
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from ibi.http.server.config import Answer
     from ibi.http.server.head import Head
-    from ibi.resolver.acknowledgments.counter import AcknowledgmentCounter
+    from ibi.resolver.acknowledgments.counter import ReaderCounter
     from ibi.resolver.cache.redirects import CachedRedirect, RedirectCache
     from ibi.resolver.cache_policy import CachePolicy
 
@@ -94,7 +94,7 @@ class FastPath:
     def __init__(
         self,
         redirects: RedirectCache,
-        counter: AcknowledgmentCounter,
+        counter: ReaderCounter,
         now: Callable[[], float],
         boot: Callable[[], float],
     ) -> None:
@@ -154,7 +154,7 @@ class FastPath:
         """Return the redirect for this target, and count its reader; None if `at_once` must look closer.
 
         The headers are those of the request before, which `at_once` has looked at: `head.parsed`. It also must have
-        started a count of the readers of this redirect (`AcknowledgmentCounter.start`).
+        started a count of the readers of this redirect (`ReaderCounter.start`).
         """
         # With few calls, since most readers are answered here (bench: warm redirect).
         redirect, client = self.redirects.newer.get(target), head.parsed

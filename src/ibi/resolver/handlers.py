@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from ibi.http.request import Form, Request
     from ibi.http.response import Response
     from ibi.protocol.messages import Acknowledgment
-    from ibi.resolver.acknowledgments.counter import AcknowledgmentCounter
+    from ibi.resolver.acknowledgments.counter import ReaderCounter
     from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
     from ibi.resolver.cache_policy import CachePolicy
-    from ibi.resolver.metrics.metrics import Metrics
+    from ibi.resolver.metrics.metrics import ResolverMetrics
     from ibi.resolver.model.archive import Archive
     from ibi.resolver.pages.site import Site
     from ibi.resolver.resolve.resolver import Outcome, Resolver
@@ -81,7 +81,7 @@ class Handlers:
         resolver: Resolver,
         acknowledgments: AcknowledgmentQueue,
         site: Site,
-        metrics: Metrics,
+        metrics: ResolverMetrics,
         public_url: PublicURL,
         upstream: Upstream | None = None,
         tokens: Tokens | None = None,
@@ -99,10 +99,10 @@ class Handlers:
         self._under_way = 0
         self.cache_policy: CachePolicy | None = None
         """Caches redirects for the fast path; None where there is no fast path."""
-        self.counter: AcknowledgmentCounter | None = None
+        self.counter: ReaderCounter | None = None
         """The counter of the fast path, which takes readers of this path, too, while the queue lacks capacity."""
 
-    async def redirect(self, request: Request) -> Response:
+    async def click(self, request: Request) -> Response:
         """Answer a request for a persistent URL: with a redirect, an alert, or (`?info`, `?json`) an explanation.
 
         If the header Accept asks for metadata, the URL of the metadata is tried first.

@@ -43,12 +43,12 @@ from ibi.protocol.replies import RequestError
 from ibi.protocol.vocabulary import ARCHIVE_TITLE, ARCHIVE_TITLE_PT
 from ibi.resolver.api import keys
 from ibi.resolver.api.keys import KeyRecoveryHandler
-from ibi.resolver.cache.change_requests import ChangeRequests
+from ibi.resolver.cache.change_requests import ChangesRequester
 from ibi.resolver.cache_policy import CachePolicy
 from ibi.resolver.handlers import Handlers
 from ibi.resolver.members.confirmation import ConfirmationClient
 from ibi.resolver.members.inclusion import REFUSED, InclusionService, MemberReply
-from ibi.resolver.members.notices import ChangeNotices
+from ibi.resolver.members.notices import NoticeReceiver
 from ibi.resolver.members.status import NetworkMonitor
 from ibi.resolver.model.alert import Alert, AlertKind
 from ibi.resolver.model.hops import NO_HOPS, Hops
@@ -71,19 +71,19 @@ if TYPE_CHECKING:
 
     from ibi.accounts.tokens import Tokens
     from ibi.http.client import AddressPolicy, Client
-    from ibi.http.client.address import Names
+    from ibi.http.client.address import HostLookup
     from ibi.http.limits.window import Failures
     from ibi.http.proxy_faults import UndeclaredProxies
     from ibi.http.response import Receive, Send
     from ibi.identifier.forms import IBIForms
-    from ibi.resolver.acknowledgments.counter import AcknowledgmentCounter
+    from ibi.resolver.acknowledgments.counter import ReaderCounter
     from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
     from ibi.resolver.cache.filters import HoldingsFilters
     from ibi.resolver.cache.redirects import RedirectCache
     from ibi.resolver.members.mail import MailSender
     from ibi.resolver.members.notices import TellNodes
     from ibi.resolver.members.status import Readiness
-    from ibi.resolver.metrics.metrics import Metrics
+    from ibi.resolver.metrics.metrics import ResolverMetrics
     from ibi.resolver.registry.published_list import Publisher
     from ibi.resolver.registry.registry import Registry
     from ibi.resolver.resolve.learning import Knowledge
@@ -93,7 +93,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """What a resolver keeps in its data directory; not replaced when the settings change. `names` looks up hosts.
+    """What a resolver keeps in its data directory; not replaced when the settings change.
 
     `undeclared`: the list of proxies that are not trusted. `tell` tells other nodes of a notice of change, if there
     are any.
@@ -102,10 +102,10 @@ class Stores:
     registry: Registry
     readiness: Readiness
     knowledge: Knowledge
-    metrics: Metrics
+    metrics: ResolverMetrics
     throttle: Failures
     filters: HoldingsFilters
-    names: Names
+    host_lookup: HostLookup
     redirects: RedirectCache
     undeclared: UndeclaredProxies | None = None
     tell: TellNodes | None = None
@@ -134,7 +134,7 @@ class Outgoing:
 
 
 LONGEST_URL: Final = 8192
-"""Characters of path and query that are read."""
+"""Characters of path and query that are read (T10: slow or huge answers)."""
 
 _NONCE: Final = "/-/nonce"
 _OK: Final = 200
@@ -187,7 +187,7 @@ class ResolverService:
         self.inclusion, self._forms = _members(settings, stores, outgoing, own, self._site)
         self.changes = _change_requests(settings, stores, outgoing)
         resolver = _resolver(settings, stores, outgoing, self._breakers, own, self.changes)
-        self._notices = ChangeNotices(archives, knows, stores.names, self.changes, stores.tell)
+        self._notices = NoticeReceiver(archives, knows, stores.host_lookup, self.changes, stores.tell)
         upstream = _upstream(settings, outgoing, own) if settings.upstream else None
         self._handlers = Handlers(settings, resolver, sender, self._site, metrics, public, upstream, tokens)
         self.cache_policy = self._handlers.cache_policy = self._make_cache_policy()
@@ -220,7 +220,7 @@ class ResolverService:
             _log.warning("%s is left out no longer", name)
         self._open_circuits = set(open_now)
 
-    def use_counter(self, counter: AcknowledgmentCounter) -> None:
+    def use_counter(self, counter: ReaderCounter) -> None:
         """Connect the counter of the fast path to our queue; it takes our readers, too, if the queue lacks capacity."""
         counter.use_queue(self._outgoing.acknowledgments, self._stores.registry.archives)
         self._handlers.counter = counter
@@ -294,7 +294,7 @@ class ResolverService:
             return Response(302, headers=(("location", where), ("vary", "accept"), *NO_STORE))
         if hops is None or (hops is not NO_HOPS and hops.loops(self._names)):
             return self._site.alert(request, Alert(AlertKind.LOOP))
-        return await self._handlers.redirect(request)
+        return await self._handlers.click(request)
 
     async def _answer_form(self, request: Request, receive: Receive) -> Response:
         # The body is read here for all forms. Every client may send one: the limit is low.
@@ -394,7 +394,7 @@ def _members(
     registry, throttle, client, mail = stores.registry, stores.throttle, outgoing.client, outgoing.mail
     evidence, now = stores.knowledge.evidence, stores.knowledge.now
     addresses = settings.addresses
-    confirmation = ConfirmationClient(client, outgoing.addresses, stores.names, own, settings.service)
+    confirmation = ConfirmationClient(client, outgoing.addresses, stores.host_lookup, own, settings.service)
     # By the standard, the key alone moves an Archive; the strict policy keeps to that (T17: replayed inclusions).
     guarded = settings.policy != "strict"
     inclusion = InclusionService(registry, confirmation, throttle, evidence, mail, now, guarded=guarded)
@@ -412,7 +412,7 @@ def _resolver(
     outgoing: Outgoing,
     breakers: CircuitBreakers,
     own: frozenset[HostPort],
-    changes: ChangeRequests,
+    changes: ChangesRequester,
 ) -> Resolver:
     private = settings.allow_private_archives
     policy = Policy(settings.policy == "strict", private, places_of((each.host, each.port) for each in own))
@@ -433,11 +433,11 @@ def _resolver(
     )
 
 
-def _change_requests(settings: ResolverSettings, stores: Stores, outgoing: Outgoing) -> ChangeRequests:
+def _change_requests(settings: ResolverSettings, stores: Stores, outgoing: Outgoing) -> ChangesRequester:
     # In the strict policy nothing is reused, so nothing is asked that the standard does not know.
     most = 0 if settings.policy == "strict" else settings.lease_seconds_at_most
     knows, archives = stores.knowledge, stores.registry.archives
-    return ChangeRequests(outgoing.client, knows.cache, archives, most, on_names=knows.note_changed)
+    return ChangesRequester(outgoing.client, knows.cache, archives, most, on_names=knows.note_changed)
 
 
 def _upstream(settings: ResolverSettings, outgoing: Outgoing, own: frozenset[HostPort]) -> Upstream:

@@ -1,9 +1,9 @@
 """Periodic tasks of a running Archive, work that is restarted after faults, and waiting for threads.
 
 Only the first of several processes has periodic tasks. Those of one `PeriodicTasks` run one after the other; an Archive
-has several of these, which do not wait for each other. Of several nodes, one has the tasks that are not `everywhere`
-(`runtime.duty_lock`). Taking part at resolvers is no such task, because it must not wait for a disk
-(`archive.membership`).
+has several of these, which do not wait for each other. Of several nodes, one does the tasks of DoneBy.ONE_NODE
+(`runtime.duty_lock`), and each those of DoneBy.EACH_NODE (`app.archive_background`). Taking part at resolvers is no
+such task, because it must not wait for a disk (`archive.membership`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import asyncio
 import logging
 from contextvars import copy_context
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple
 
 from ibi.errors import IbiError
@@ -40,14 +41,21 @@ _Ts = TypeVarTuple("_Ts")
 _log = logging.getLogger(__name__)
 
 
+class DoneBy(Enum):
+    """Which of several nodes do a task."""
+
+    ONE_NODE = "one node"
+    EACH_NODE = "each node"
+    """It is about what the node keeps for itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class PeriodicTask:
     """Work that is done again and again, `every` so many seconds, counted from its end.
 
     `do` does a portion of the work and returns. It may be cancelled at every await. A thread cannot be
     cancelled, so a thread that `do` waits for may have work for a second at most. `longest` is in seconds.
-    `close` releases what the task holds between two portions. `everywhere`: each of several nodes has it, because it is
-    about what the node keeps for itself.
+    `close` releases what the task holds between two portions.
     """
 
     name: str
@@ -55,7 +63,7 @@ class PeriodicTask:
     do: Callable[[], Awaitable[None]]
     longest: float = LONGEST
     close: Callable[[], None] | None = None
-    everywhere: bool = False
+    done_by: DoneBy = DoneBy.ONE_NODE
 
 
 def _ignore(_name: str, _done: bool) -> None:  # noqa: FBT001 - a callback has no keywords
@@ -65,8 +73,8 @@ def _ignore(_name: str, _done: bool) -> None:  # noqa: FBT001 - a callback has n
 class PeriodicTasks:
     """Runs tasks of an Archive, as `tasks` lists them at the time. Two of them never run at once.
 
-    `ended` is called with the name of a task each time it has ended, and with whether it was done. `everywhere`: True
-    runs only the tasks that each node does for itself, False only the others, None all of them.
+    `ended` is called with the name of a task each time it has ended, and with whether it was done. `only`: which
+    tasks it does; None: all of them.
     """
 
     def __init__(
@@ -74,11 +82,11 @@ class PeriodicTasks:
         tasks: Callable[[], Sequence[PeriodicTask]],
         ended: Callable[[str, bool], None] = _ignore,
         *,
-        everywhere: bool | None = None,
+        only: DoneBy | None = None,
     ) -> None:
         self._tasks = tasks
         self._ended = ended
-        self._everywhere = everywhere
+        self._only = only
         self._listed: Sequence[PeriodicTask] = ()
         self._complaints: dict[str, str] = {}
 
@@ -89,7 +97,7 @@ class PeriodicTasks:
         try:
             while True:
                 self._list(self._tasks())
-                mine = [task for task in self._listed if self._everywhere in {None, task.everywhere}]
+                mine = [task for task in self._listed if self._only in {None, task.done_by}]
                 due = {task.name: due.get(task.name, clock()) for task in mine}
                 task = min(mine, key=lambda each: due[each.name], default=None)
                 if task is None or due[task.name] > clock():

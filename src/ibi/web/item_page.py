@@ -80,14 +80,6 @@ ACCESS_WORDS: Final = {
 }
 """Access of an item -> who may have the data, in words."""
 
-ACCESS_CHIPS: Final = {
-    Access.OPEN: "Open access",
-    Access.EMBARGOED: "Embargoed until {moment}",
-    Access.RESTRICTED: "Restricted (licensed networks)",
-    Access.CLOSED: "Closed",
-}
-"""Access of an item -> the words of its chip."""
-
 HAPPENED: Final = {
     "deposited": "deposited",
     "imported": "imported from a data file",
@@ -309,7 +301,7 @@ def _open(page: ItemPage) -> Access:
 
 def access_chip(holding: Holding, access: Access, language: str) -> str:
     """Return who may have the data of an item, in few words."""
-    return say(ACCESS_CHIPS[access], language, moment=day(holding.embargo, language))
+    return say(ACCESS_WORDS[access], language, moment=day(holding.embargo, language))
 
 
 def _access(page: ItemPage, language: str) -> str:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ibi.http.client import AddressPolicy
-from ibi.http.client.address import system_names
+from ibi.http.client.address import system_lookup
 from ibi.resolver.registry.registry import MIGRATIONS, Registry
 from ibi.resolver.service import ResolverService
 from ibi.runtime.database import migrate, open_engine
@@ -63,8 +63,8 @@ def service() -> Iterator[ResolverService]:
         migrate(engine, MIGRATIONS)
         registry = Registry(engine, lambda: 0.0)
         settings = ResolverSettings(address="urlib.net", service=SERVICE, request_rate=0.0)
-        kept = stores(registry, Path(folder), system_names)
-        app = ResolverService(settings, kept, outgoing(AddressPolicy(), system_names))
+        kept = stores(registry, Path(folder), system_lookup)
+        app = ResolverService(settings, kept, outgoing(AddressPolicy(), system_lookup))
         yield app
         asyncio.run(app.close())
         kept.close()

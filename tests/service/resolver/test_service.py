@@ -221,7 +221,7 @@ def test_only_the_present_service_withholds_redirects_to_an_archive_that_fails(
     async def scene(running: Running) -> None:
         stores = running.stores
         settings = ResolverSettings(address="urlib.net", service=SERVICE)
-        present = ResolverService(settings, stores, outgoing(AddressPolicy(), stores.names))
+        present = ResolverService(settings, stores, outgoing(AddressPolicy(), stores.host_lookup))
         if replaced:
             present.take_over(running.service)
         await silent.close()
@@ -525,6 +525,29 @@ def test_a_very_long_url_is_414(tmp_path: Path, characters: int, status: int) ->
     """Its question mark counts, too."""
     url = f"/{IBI}?a="
     assert answer_of(tmp_path, [m16c(item())], url + "x" * (characters - len(url))).status == status
+
+
+def test_a_click_that_is_refused_at_once_names_its_url_and_is_counted(tmp_path: Path) -> None:
+    # Escaped once more, as in a message to an Archive, it is too long.
+    long, other = f"/{IBI}?a={'%41' * 2600}", "/archive.example/a/2026/01.02.03.04"
+
+    async def scene(running: Running) -> None:
+        assert (await running.ask(f"/{IBI}")).status == 302
+        reported = [
+            (answer.status, json.loads(answer.body)["instance"], answer.headers.get("retry-after"))
+            for answer in [await running.ask(each, "Accept: application/json") for each in (long, other)]
+        ]
+        assert reported == [
+            (414, f"http://urlib.net{long}", None),
+            (429, f"http://urlib.net{other}", reported[1][2]),
+        ]
+        assert 900 < int(reported[1][2] or 0) <= 1000  # a thousandth of a resolution a second
+        counted = (await running.ask("/-/metrics")).body.decode().splitlines()
+        for outcome in ("too-long", "too-many"):
+            assert f'ibi_resolver_resolutions_total{{outcome="{outcome}"}} 1.0' in counted
+        assert "ibi_resolver_in_flight 0.0" in counted
+
+    play(tmp_path, [m16c(item())], scene, request_rate=0.001, request_burst=1)
 
 
 @pytest.mark.proves("RES-02", "MSG-25", "AMB-54")

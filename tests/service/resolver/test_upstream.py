@@ -12,8 +12,10 @@ import pytest
 
 from ibi.errors import IbiError, QueryRefused, SetupError
 from ibi.http.client import AddressPolicy, Client, HostPort
+from ibi.http.request import Request
 from ibi.identifier.forms import IBIForms
 from ibi.protocol.persistent_url import PersistentURL
+from ibi.resolver.model.alert import Alert, AlertKind
 from ibi.resolver.model.hops import Hops
 from ibi.resolver.resolve.resolution import UpstreamRedirect
 from ibi.resolver.upstream import (
@@ -371,6 +373,39 @@ def test_no_longer_is_waited_than_the_reader_has() -> None:
             too_late, was_sent = await upstream.ask(URL, seconds=-1)
             assert (isinstance(too_late, IbiError), was_sent) == (True, False)
             assert loop.time() - began < 0.5
+
+    run_with_false_clock(main())
+
+
+def test_what_no_archive_here_has_is_asked_with_what_the_reader_sent_and_for_as_long_as_is_left() -> None:
+    reader = Request.raw(b"/", [(b"accept-language", b"pt"), (b"cdn-loop", b'ibi-resolver; id="a/b"')], "")
+    unknown, above = Alert(AlertKind.NOT_FOUND), Above()
+
+    async def main() -> None:
+        async with asking(above) as upstream:
+            above.says = reply(404)
+            for looks_only in (False, True):
+                _, was_sent = await upstream.complete(
+                    unknown, URL, reader, looks_only=looks_only, seconds=5.0
+                )
+                assert was_sent
+                assert above.headers["accept-language"] == "pt"
+                assert above.headers["cdn-loop"].startswith('ibi-resolver; id="a/b", ')
+                assert ("sec-purpose" in above.headers) == looks_only
+            above.says = b""
+            began = asyncio.get_running_loop().time()
+            _, was_sent = await upstream.complete(unknown, URL, reader, looks_only=False, seconds=0.4)
+            assert was_sent
+            assert asyncio.get_running_loop().time() - began == pytest.approx(0.4, abs=0.1)
+            for other in (
+                Alert(AlertKind.DELETED),
+                Alert(AlertKind.TOO_FAR),
+                Alert(AlertKind.NOT_FOUND, known=True),
+            ):
+                assert await upstream.complete(other, URL, reader, looks_only=False, seconds=5.0) == (
+                    other,
+                    False,
+                )
 
     run_with_false_clock(main())
 

@@ -1,7 +1,7 @@
 """A network of our own resolver and Archives under the host names of the documents; what they say is written down.
 
 Made with the ordinary commands, run by the ordinary assembly in a thread of its own; host names lead to loopback ports
-through the parameter `names` of the transport. Between any two of them stands a relay that listens.
+through the parameter `host_lookup` of the transport. Between any two of them stands a relay that listens.
 """
 
 from __future__ import annotations
@@ -164,9 +164,11 @@ class OwnNetwork:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         try:
             services: list[Service] = [
-                resolver_service(self.data / "resolver", trusted=[LOOPBACK], names=self._names)
+                resolver_service(self.data / "resolver", trusted=[LOOPBACK], host_lookup=self._names)
             ]
-            services += [archive_service(self.data / peer.host, names=self._names) for peer in self._peers]
+            services += [
+                archive_service(self.data / peer.host, host_lookup=self._names) for peer in self._peers
+            ]
             hosts = [RESOLVER, *(peer.host for peer in self._peers)]
             listeners = [listen("127.0.0.1:0") for _ in hosts]
             self._ports = {host: each.getsockname()[1] for host, each in zip(hosts, listeners, strict=True)}

@@ -16,7 +16,7 @@ from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.members.mail import MailSender
 from ibi.resolver.members.status import Readiness
 from ibi.resolver.members.wrong_keys import WrongKeys
-from ibi.resolver.metrics.metrics import Metrics
+from ibi.resolver.metrics.metrics import ResolverMetrics
 from ibi.resolver.resolve.learning import Knowledge
 from ibi.resolver.resolve.round import Times
 from ibi.resolver.service import Outgoing, Stores
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ibi.http.client.address import Names
+    from ibi.http.client.address import HostLookup
     from ibi.resolver.registry.registry import Registry
 
 
@@ -34,7 +34,9 @@ TIMES = Times(per_archive=3.0, overall=5.0, hedge=0.1, grace=0.15, stale_after=1
 """How long is waited where the settings say nothing."""
 
 
-def stores(registry: Registry, folder: Path, names: Names, now: Callable[[], float] = time.time) -> Stores:
+def stores(
+    registry: Registry, folder: Path, host_lookup: HostLookup, now: Callable[[], float] = time.time
+) -> Stores:
     """What is kept in a folder, which may have been used before; its user closes it."""
     evidence = Evidence(folder / EVIDENCE_FILE, now)
     knowledge = Knowledge(
@@ -46,17 +48,24 @@ def stores(registry: Registry, folder: Path, names: Names, now: Callable[[], flo
     store = store_of(folder)
     throttle: Failures = WrongKeys(store, now) if store else FailureWindows(folder / "attempts", now)
     filters = HoldingsFilters(
-        folder / "filters", registry.archives, lambda: Client(AddressPolicy(), names, LIMITS), now
+        folder / "filters", registry.archives, lambda: Client(AddressPolicy(), host_lookup, LIMITS), now
     )
     redirects = RedirectCache(knowledge.cache.leases, 96 << 20)
     return Stores(
-        registry, Readiness(registry), knowledge, Metrics(folder), throttle, filters, names, redirects
+        registry,
+        Readiness(registry),
+        knowledge,
+        ResolverMetrics(folder),
+        throttle,
+        filters,
+        host_lookup,
+        redirects,
     )
 
 
-def outgoing(addresses: AddressPolicy, names: Names) -> Outgoing:
-    """What sends requests to Archives, found by `names`."""
-    client = Client(addresses, names)
+def outgoing(addresses: AddressPolicy, host_lookup: HostLookup) -> Outgoing:
+    """What sends requests to Archives, found by `host_lookup`."""
+    client = Client(addresses, host_lookup)
     return Outgoing(
-        addresses, client, Client(addresses, names), AcknowledgmentQueue(client), MailSender("", "", "")
+        addresses, client, Client(addresses, host_lookup), AcknowledgmentQueue(client), MailSender("", "", "")
     )

@@ -129,7 +129,7 @@ def test_both_ways_decline_for_each_reason(scene: Scene, spoil: Callable[[Scene]
 def test_a_reader_after_the_end_of_a_count_is_left_to_the_way_that_starts_another(scene: Scene) -> None:
     assert scene.repeats()
     [redirect] = scene.redirects.newer.values()
-    redirect.reader_count = None  # as `AcknowledgmentCounter` does when it has queued the acknowledgment
+    redirect.reader_count = None  # as `ReaderCounter` does when it has queued the acknowledgment
     assert not scene.repeats()
     assert scene.path.at_once(b"GET", TARGET, scene.head, "192.0.2.1") is not None
     assert scene.repeats()

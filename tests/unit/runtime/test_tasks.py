@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ibi.runtime.tasks import LOOK_EVERY, PeriodicTask, PeriodicTasks, keep_running, run_to_completion
+from ibi.runtime.tasks import LOOK_EVERY, DoneBy, PeriodicTask, PeriodicTasks, keep_running, run_to_completion
 from support.clock import run_with_false_clock
 
 
@@ -71,6 +71,37 @@ def test_a_task_without_a_limit_of_its_own_is_ended_after_ten_minutes(
     assert caplog.messages == ["a: it took longer than 600 s"]
 
 
+def test_tasks_that_come_later_are_done_and_what_goes_is_closed() -> None:
+    begun, closed = list[str](), list[str]()
+
+    def task(name: str) -> PeriodicTask:
+        async def do() -> None:
+            begun.append(name)
+
+        return PeriodicTask(name, 60.0, do, close=lambda: closed.append(name))
+
+    async def run() -> list[tuple[list[str], list[str]]]:
+        lists: list[list[PeriodicTask]] = [[]]
+        seen = list[tuple[list[str], list[str]]]()
+        running = asyncio.create_task(PeriodicTasks(lambda: lists[-1]).run())
+        for each in ([], [task("a")], [task("a"), task("b")]):
+            lists.append(each)
+            await asyncio.sleep(2 * LOOK_EVERY)
+            seen.append((begun.copy(), closed.copy()))
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        seen.append((begun.copy(), closed.copy()))
+        return seen
+
+    # What has the name of one before is no new task, and is due when that was.
+    assert run_with_false_clock(run()) == [
+        ([], []),
+        (["a"], []),
+        (["a", "b"], ["a"]),
+        (["a", "b"], ["a", "a", "b"]),
+    ]
+
+
 async def _full_disk() -> None:
     raise OSError(28, "No space left on device", "/data/x")
 
@@ -95,6 +126,22 @@ def test_only_a_fault_of_ours_is_logged_with_the_place_where_it_arose(
     times_of(3, ("a", 1, do))
     assert caplog.messages == [written]
     assert [record.exc_info[0] if record.exc_info else None for record in caplog.records] == [traced]
+
+
+def test_the_end_of_a_fault_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    done = 0
+
+    async def do() -> None:
+        nonlocal done
+        done += 1
+        if done in {2, 3, 6}:
+            raise OSError(28, "No space left on device")
+
+    with caplog.at_level(logging.INFO, "ibi.runtime.tasks"):
+        times_of(9, ("a", 1, do))
+    full = "a: [Errno 28] No space left on device"
+    assert caplog.messages == [full, "a: well again", full, "a: well again"]
+    assert done == 9
 
 
 def test_work_that_fails_is_started_again_ten_seconds_later(caplog: pytest.LogCaptureFixture) -> None:
@@ -156,10 +203,11 @@ def test_each_end_of_a_task_is_told_and_whether_it_was_done() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "done"), [(None, ["audit", "index"]), (True, ["index"]), (False, ["audit"])]
+    ("part", "done"),
+    [(None, ["audit", "index"]), (DoneBy.EACH_NODE, ["index"]), (DoneBy.ONE_NODE, ["audit"])],
 )
-def test_of_several_nodes_each_has_the_tasks_that_are_everywhere_and_one_the_others(
-    part: bool | None, done: list[str]
+def test_of_several_nodes_each_does_the_tasks_of_each_node_and_one_the_others(
+    part: DoneBy | None, done: list[str]
 ) -> None:
     begun: list[str] = []
 
@@ -171,11 +219,11 @@ def test_of_several_nodes_each_has_the_tasks_that_are_everywhere_and_one_the_oth
 
     listed = [
         PeriodicTask("audit", 60.0, noting("audit")),
-        PeriodicTask("index", 60.0, noting("index"), everywhere=True),
+        PeriodicTask("index", 60.0, noting("index"), done_by=DoneBy.EACH_NODE),
     ]
 
     async def run() -> None:
-        running = asyncio.create_task(PeriodicTasks(lambda: listed, everywhere=part).run())
+        running = asyncio.create_task(PeriodicTasks(lambda: listed, only=part).run())
         await asyncio.sleep(1)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -14,7 +14,7 @@ from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.extensions.tombstone import Tombstone
 from ibi.protocol.messages import ArchiveTitles, UrlRequest
 from ibi.protocol.persistent_url import PersistentURL
-from ibi.protocol.relation import ITEM
+from ibi.protocol.relation import ITEM, StepKind
 from ibi.protocol.url_list import Entry, UrlList, WantedEntry
 from ibi.protocol.verb_list import VerbList
 from ibi.resolver.members.status import MemberStatus, NetworkStatus
@@ -427,6 +427,7 @@ def test_the_front_page_has_a_box_and_explains_every_mark() -> None:
     page = Page(home(NetworkStatus(0.0, 0.0), "pt-BR"))
     assert page.forms == ["/-/find"]
     assert {"!", "+", "+(pt)", ":", "a edição mais recente", "os metadados"} <= page.words
+    assert {kind.value[0] for kind in StepKind} <= page.words
 
 
 @pytest.mark.proves("WILD-01")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from ibi.http.client.address import Names
+    from ibi.http.client.address import HostLookup
     from ibi.minting.machine import Machine
 
     Check = Callable[[], Iterable[Finding]]
@@ -60,13 +60,13 @@ class CheckupOptions:
 
 
 class Checkup:
-    """A checkup of one data directory. `names` replaces this machine's look-up of host names.
+    """A checkup of one data directory. `host_lookup` replaces that of this machine.
 
     Raises SetupError for a directory without files of ours, and for a URL that is no https root.
     """
 
     def __init__(
-        self, data: Path, machine: Machine, options: CheckupOptions, names: Names | None = None
+        self, data: Path, machine: Machine, options: CheckupOptions, host_lookup: HostLookup | None = None
     ) -> None:
         self.kinds = stores.kinds_of(data)
         if not self.kinds:
@@ -78,7 +78,7 @@ class Checkup:
         self._subsystems = stores.subsystems_of(data, machine)
         self._machine = machine
         self._options = options
-        self._names = names
+        self._host_lookup = host_lookup
         self._nonce = Nonce(data, lambda: machine.now() / TICKS)
 
     def findings(self, *, served: bool = True) -> list[Finding]:
@@ -152,9 +152,9 @@ class Checkup:
         resolver = _settings_or_none(ResolverSettings, self._data)
         # The operator chose these names, so they may be private. A registered Archive chose its own address,
         # so the resolver's policy applies to it (T01).
-        own = Client(AddressPolicy(allow_private=True), self._names)
+        own = Client(AddressPolicy(allow_private=True), self._host_lookup)
         strangers = Client(
-            AddressPolicy(allow_private=bool(resolver and resolver.allow_private_archives)), self._names
+            AddressPolicy(allow_private=bool(resolver and resolver.allow_private_archives)), self._host_lookup
         )
         parts = [self._proofs(own, self._addresses(archive, resolver))] if served else []
         if served and archive and archive.files_address:

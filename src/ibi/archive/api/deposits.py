@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 MOST_DEPOSITS: Final = 256
 """Deposits that wait at the same time, for a label or for the disk; further ones are refused with 503 (T37:
 overload)."""
-LONGEST_WAIT: Final = 30.0
+LONGEST_WAIT_OF_REPEATED: Final = 30.0
 """Seconds that a repeated deposit waits for the first one, which is using its uploads; then it gets 409."""
 
 _AT_ONCE: Final = 4  # deposits that are written at the same time; the other threads are for edits
@@ -84,7 +84,7 @@ class Deposits:
     ) -> Changed:
         """Store a deposit; wait if another request uses its uploads. Raises like `items.store_deposit`."""
         clock = asyncio.get_running_loop().time
-        last = clock() + (LONGEST_WAIT if checked.draft.key else 0)
+        last = clock() + (LONGEST_WAIT_OF_REPEATED if checked.draft.key else 0)
         while True:
             try:
                 async with self._turns:

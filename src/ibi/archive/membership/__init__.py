@@ -2,5 +2,5 @@
 
 It never speaks for an Archive that is switched off, except to ask for its exclusion.
 
-Entry points: `founding.create_archive`, `joining.Resolvers`, `membership.Memberships`, `notices.ChangeNotifier`.
+Entry points: `founding.create_archive`, `joining.Resolvers`, `membership.Memberships`, `notices.NoticeSender`.
 """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ibi.archive.membership.membership import WantedMemberships
     from ibi.archive.store.tables.catalogue import Catalogue
-    from ibi.http.client.address import Names
+    from ibi.http.client.address import HostLookup
     from ibi.identifier.forms import Name
 
 WAIT_SECONDS: Final = 2.0
@@ -42,11 +42,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(eq=False, slots=True)
 class Announcer:
-    """Tells the resolvers of the Archive in a data directory; `names` replaces this machine's look-up of host names."""
+    """Tells the resolvers of the Archive in a data directory; `host_lookup` replaces that of this machine."""
 
     data: Path
     catalogue: Catalogue
-    names: Names | None = None
+    host_lookup: HostLookup | None = None
     _silent_until: dict[str, float] = field(default_factory=dict)
 
     async def announce(self, changed: Sequence[Name]) -> None:
@@ -68,7 +68,7 @@ class Announcer:
             return
         # The administrator chose the resolvers, so they may be at private addresses. A client belongs to one event
         # loop, and a command has a new loop for each step.
-        client = Client(AddressPolicy(allow_private=True), self.names)
+        client = Client(AddressPolicy(allow_private=True), self.host_lookup)
         try:
             await asyncio.gather(*(self._tell(client, wanted, url, changed) for url in notified))
         finally:

@@ -20,7 +20,7 @@ from ibi.http.conditional import unchanged
 from ibi.http.response import NO_STORE, PLAIN, Response
 from ibi.protocol.extensions.holdings import HoldingsFilter, number_of
 from ibi.runtime.durable_files import replace_file
-from ibi.runtime.tasks import PeriodicTask
+from ibi.runtime.tasks import DoneBy, PeriodicTask
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,9 +54,9 @@ class HoldingsFilterFile:
         # Names in the file; -1 at first, because after a restore the file may be that of another catalogue.
         self._names = -1
 
-    def duty(self) -> PeriodicTask:
-        """Return the periodic task for the first process."""
-        return PeriodicTask("holdings filter", EVERY, self.look, everywhere=True)
+    def task(self) -> PeriodicTask:
+        """Return the periodic task for the first process of each node."""
+        return PeriodicTask("holdings filter", EVERY, self.look, done_by=DoneBy.EACH_NODE)
 
     async def look(self) -> None:
         """Rebuild the filter if there are new names. Raises SetupError and OSError."""

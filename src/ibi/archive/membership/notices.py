@@ -89,7 +89,7 @@ class _Recipient:
 
 
 @dataclass(eq=False, slots=True)
-class ChangeNotifier:
+class NoticeSender:
     """Sends the change notices of one Archive. It takes over `client`, and closes it.
 
     `wanted` returns the memberships of the present settings; `kept` stores the state at each resolver; `addresses`

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from ibi.archive.membership.membership import resolver_address
-from ibi.http.client.address import system_names
+from ibi.http.client.address import system_lookup
 from ibi.http.client_address import canonical_address
 from ibi.protocol.messages import split_hostport
 from ibi.runtime.generation_counter import GenerationCounter
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, MutableSequence
     from pathlib import Path
 
-    from ibi.http.client.address import Names
+    from ibi.http.client.address import HostLookup
 
 KNOWN_SECONDS: Final = 60.0
 """Seconds for which the addresses of a resolver are cached."""
@@ -64,17 +64,20 @@ class AddressesUnknown(Exception):
 
 
 class ResolverAddresses:
-    """Looks up the addresses of resolvers, given by root URLs; `names` replaces the system's look-up.
+    """Looks up the addresses of resolvers, given by root URLs; `host_lookup` replaces that of this machine.
 
     `requests`: when clients last requested changes.
     """
 
     def __init__(
-        self, roots: Iterable[str] = (), names: Names | None = None, requests: RequestTimes | None = None
+        self,
+        roots: Iterable[str] = (),
+        host_lookup: HostLookup | None = None,
+        requests: RequestTimes | None = None,
     ) -> None:
         self.requests = requests or RequestTimes()
         self._hosts = [split_hostport(resolver_address(root)) for root in roots]
-        self._names = names or system_names
+        self._host_lookup = host_lookup or system_lookup
         self._known: dict[str, frozenset[str]] = {}
         self._looked_at = -KNOWN_SECONDS
         self._one_at_a_time = asyncio.Lock()
@@ -110,7 +113,7 @@ class ResolverAddresses:
         literal = canonical_address(host.strip("[]"))
         try:
             async with asyncio.timeout(LOOK_UP_SECONDS):
-                found = [(literal, port)] if literal else await self._names(host, port)
+                found = [(literal, port)] if literal else await self._host_lookup(host, port)
         except OSError:  # TimeoutError is one
             return
         self._known[f"{host}:{port}"] = frozenset(filter(None, (canonical_address(ip) for ip, _ in found)))

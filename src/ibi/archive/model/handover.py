@@ -90,7 +90,7 @@ class GiverStep(StrEnum):
     """What the giver does after an answer."""
 
     PROPOSE = "propose"
-    STEP_BACK = "step back"
+    BECOME_COPY = "become copy"
     """Make the item a Copy, if it is still as the receiver has staged it; otherwise propose it again."""
     COMPLETE = "complete"
     FINISH = "finish"
@@ -109,7 +109,7 @@ class ReceiverAction(StrEnum):
 
 
 _OFFERED = {
-    ReceiverReply.STAGED: GiverStep.STEP_BACK,
+    ReceiverReply.STAGED: GiverStep.BECOME_COPY,
     ReceiverReply.UNKNOWN: GiverStep.PROPOSE,
     # The giver was set back to an earlier state, by an older disk or a backup: since then it had stepped back, as the
     # receiver is the owner. An original from a backup is unsettled: the Archive does not answer about it until it is
@@ -143,7 +143,7 @@ def apply_step(
 
     `same`: whether the item still equals the item that the receiver has staged.
     """
-    if step is GiverStep.STEP_BACK:
+    if step is GiverStep.BECOME_COPY:
         if state is not ItemState.ORIGINAL or not transferable:
             return GiverStage.ENDED, state
         return (GiverStage.HANDED, ItemState.COPY) if same else (stage, state)

@@ -11,7 +11,7 @@ from ibi.accounts.tokens import Scope
 from ibi.api.fields import UNSET, Fields, NoFields, field, given, number_field
 from ibi.api.operations import FieldGroup, Operation
 from ibi.api.routes import TEXT, list_of, record
-from ibi.archive.membership.founding import change_settings
+from ibi.archive.store.settings_changes import change_settings
 from ibi.errors import BadField
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.runtime.settings import ArchiveSettings, settings_lock

@@ -93,7 +93,9 @@ class PageResponses:
     def refuse_error(self, request: Request, error: IbiError) -> Response:
         """Refuse a request with the status for the class of its error."""
         status = next(code for kind, code in _STATUS if isinstance(error, kind))
-        return self.refuse(request, status, error, later=_LATER if isinstance(error, SetupError) else None)
+        return self.refuse(
+            request, status, error, retry_after=_LATER if isinstance(error, SetupError) else None
+        )
 
     def refuse(
         self,
@@ -101,21 +103,21 @@ class PageResponses:
         status: int,
         why: IbiError,
         *help_at: tuple[str, str],
-        later: int | None = None,
+        retry_after: int | None = None,
     ) -> Response:
         """Refuse a request and explain why: HTML for browsers, problem+json if accepted, else plain text.
 
-        `help_at`: links that may help, as pairs of a sentence of ours and a URL; `later`: seconds after which trying
-        again makes sense, None if that is not known.
+        `help_at`: links that may help, as pairs of a sentence of ours and a URL; `retry_after`: seconds after which
+        trying again makes sense, None if that is not known.
         """
         links = tuple(link(url, "describedby") for _, url in help_at)
-        links += () if later is None else (("retry-after", str(later)),)
+        links += () if retry_after is None else (("retry-after", str(retry_after)),)
         if request.form == "html":
             # The resolver may know where the missing item is.
             name = why.details.get("name") if isinstance(why, NotHeld) and self._place.resolver else None
             elsewhere = f"{self._place.root}/{name}" if name is not None else ""
             notice = NoticePage(
-                status, why, help_at, self._place, elsewhere, retry_after=later, reads=request.reads
+                status, why, help_at, self._place, elsewhere, retry_after=retry_after, reads=request.reads
             )
             return self.page(request, notice).having(*links)
         language = self.language(request)[0]

@@ -182,7 +182,7 @@ class SearchPages:
                 return self._responses.refuse(request, 404, NotHeld("there is no such page here"))
             if self._waiting >= MOST_WAITING:
                 busy = IbiError("too many searches are under way; try again in a few seconds")
-                return self._responses.refuse(request, 503, busy, later=RETRY_AFTER)
+                return self._responses.refuse(request, 503, busy, retry_after=RETRY_AFTER)
             self._waiting += 1
             try:
                 loop, context = asyncio.get_running_loop(), copy_context()
@@ -196,7 +196,7 @@ class SearchPages:
         try:
             return answer(request)
         except IndexNotReady as error:
-            return self._responses.refuse(request, 503, error, later=RETRY_AFTER)
+            return self._responses.refuse(request, 503, error, retry_after=RETRY_AFTER)
         except (ParseError, NotHeld, SetupError) as error:
             return self._responses.refuse_error(request, error)
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from ibi.archive.store.file_store import FileStore
     from ibi.archive.store.item_store import ItemStore, UnitOfWork
-    from ibi.http.client.address import Names
+    from ibi.http.client.address import HostLookup
     from ibi.http.client.download import Download
     from ibi.identifier.forms import IBI, Name
 
@@ -78,14 +78,14 @@ class Copier:
     """Makes copies for one Archive, and makes a stored copy equal to its original again.
 
     `resolver`: the root URL of the resolver that is asked for originals, "" for none; `largest`: bytes of the largest
-    file that is accepted; `names` replaces this machine's look-up of host names; `progress` is called with how many
+    file that is accepted; `host_lookup` replaces that of this machine; `progress` is called with how many
     bytes of an item's files have come, and how many there are.
     """
 
     item_store: ItemStore
     resolver: str
     largest: int
-    names: Names | None = None
+    host_lookup: HostLookup | None = None
     progress: Callable[[int, int], None] = lambda *_: None
 
     def downloads(self, *, private: bool, seconds: float = math.inf) -> Downloads:
@@ -93,7 +93,7 @@ class Copier:
 
         `seconds`: how long all its downloads together may take.
         """
-        return Downloads(AddressPolicy(allow_private=private), self.names, seconds)
+        return Downloads(AddressPolicy(allow_private=private), self.host_lookup, seconds)
 
     async def copy(self, name: Name, who: str, archive: str = "", *, private: bool = False) -> Holding:
         """Copy an item from the Archive at the root URL `archive`, or ("") from where the resolver leads.

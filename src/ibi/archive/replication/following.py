@@ -100,8 +100,8 @@ class _Followed:
     """One Archive that is followed. Times are those of the event loop.
 
     `due`: when it is asked next; `pause`: the seconds until then, after a failure; `woken`: whether a notice has come
-    during its turn; `anything_at`: when it may say again that anything may have changed; `later`: the copies that could
-    not be refreshed, by item.
+    during its turn; `anything_at`: when it may say again that anything may have changed; `retries`: when the copies
+    that could not be refreshed are tried again, by item.
     """
 
     copied: CopiedArchive
@@ -109,7 +109,7 @@ class _Followed:
     pause: float = 0.0
     woken: bool = False
     anything_at: float = 0.0
-    later: dict[int, Retry] = field(default_factory=dict)
+    retries: dict[int, Retry] = field(default_factory=dict)
     task: asyncio.Task[None] | None = None
 
 
@@ -256,10 +256,12 @@ class CopyFollower:
         """
         clock = asyncio.get_running_loop().time
         end = clock() + LONGEST
-        most = COPIES_PER_SEARCH + len(followed.later) + 1
+        most = COPIES_PER_SEARCH + len(followed.retries) + 1
         due = await asyncio.to_thread(self._due, followed.copied, most)
         now = [
-            each for each in due if each.item not in followed.later or clock() >= followed.later[each.item].at
+            each
+            for each in due
+            if each.item not in followed.retries or clock() >= followed.retries[each.item].at
         ]
         for each in now[:COPIES_PER_SEARCH]:
             if clock() > end or not await self._refresh(copier, followed, each):
@@ -282,17 +284,17 @@ class CopyFollower:
         is_silent = isinstance(problem, PeerSilent)
         if problem is not None and self._retry(followed, due, counts=not is_silent):
             return not is_silent
-        followed.later.pop(due.item, None)
+        followed.retries.pop(due.item, None)
         await asyncio.to_thread(self._unmark, due)
         return not is_silent
 
     def _retry(self, followed: _Followed, due: DueCopy, *, counts: bool) -> bool:
         """Plan one more refresh of a copy; return whether there is to be one."""
-        retry = followed.later.get(due.item)
+        retry = followed.retries.get(due.item)
         if retry is None:
-            if len(followed.later) >= MOST_LATER:
+            if len(followed.retries) >= MOST_LATER:
                 return False
-            retry = followed.later[due.item] = Retry()
+            retry = followed.retries[due.item] = Retry()
         return retry.plan(asyncio.get_running_loop().time(), counts=counts)
 
     def _unmark(self, due: DueCopy) -> None:

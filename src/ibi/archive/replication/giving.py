@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from ibi.archive.model.item import Holding
     from ibi.archive.store.item_store import ItemStore, UnitOfWork
-    from ibi.http.client.address import Names
+    from ibi.http.client.address import HostLookup
     from ibi.identifier.forms import Name
 
 PATH: Final = "/-/api/transfers"
@@ -62,19 +62,19 @@ _OK: Final = 200
 class Giver:
     """Hands originals of one Archive over to the peers that its settings name.
 
-    `data` is its data directory, `address` its own root URL; `names` replaces this machine's look-up of host names.
+    `data` is its data directory, `address` its own root URL; `host_lookup` replaces that of this machine.
     """
 
     item_store: ItemStore
     data: Path
     address: str
-    names: Names | None = None
+    host_lookup: HostLookup | None = None
     _pauses: dict[str, tuple[float, float]] = field(default_factory=dict)
     _announcer: Announcer = field(init=False)
 
     def __post_init__(self) -> None:
         """Make the sender of notices."""
-        self._announcer = Announcer(self.data, self.item_store.catalogue, self.names)
+        self._announcer = Announcer(self.data, self.item_store.catalogue, self.host_lookup)
 
     def offer(
         self,
@@ -146,7 +146,7 @@ class Giver:
         kind, reply = first_message(transfer.stage), None
         try:
             # Peers were chosen by our administrator, so they may be at private addresses.
-            async with Downloads(AddressPolicy(allow_private=True), self.names) as downloads:
+            async with Downloads(AddressPolicy(allow_private=True), self.host_lookup) as downloads:
                 for _ in range(_MOST_STEPS):
                     answer = await self._send(downloads, transfer, kind)
                     reply = answer.reply
@@ -167,7 +167,7 @@ class Giver:
         Raises PeerError if the receiver does not answer, and may have the proof already.
         """
         try:
-            async with Downloads(AddressPolicy(allow_private=True), self.names) as downloads:
+            async with Downloads(AddressPolicy(allow_private=True), self.host_lookup) as downloads:
                 answer = await self._send(downloads, transfer, GiverMessage.WITHDRAW)
         except PeerError:
             if transfer.stage is not GiverStage.OFFERED:
@@ -273,7 +273,7 @@ class Giver:
             here, pointer = work.get(held.forms.main), f"{transfer.address}/{held.forms.main}"
             without_files = replace(here, files=(), target="", url=pointer)
             work.change(here, without_files, (), "dropped", to=transfer.address)
-        if stage is GiverStage.ENDED and step is GiverStep.STEP_BACK:
+        if stage is GiverStage.ENDED and step is GiverStep.BECOME_COPY:
             problem = "{name} is no longer an original that can be handed over"
             transfer = replace(transfer, problem=HoldingError(problem, name=held.forms.main))
         return replace(transfer, stage=stage)

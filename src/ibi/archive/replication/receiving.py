@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from ibi.archive.model.item import Holding
     from ibi.archive.store.item_store import ItemStore, UnitOfWork
-    from ibi.http.client.address import Names
+    from ibi.http.client.address import HostLookup
     from ibi.identifier.forms import Name
 
 PASSAGE_HEADER: Final = "ibi-passage"
@@ -68,20 +68,20 @@ _OK: Final = 200
 class Receiver:
     """Takes originals over from other Archives.
 
-    `data` is the data directory; `largest`: bytes of the largest file that is accepted; `names` replaces this
-    machine's look-up of host names.
+    `data` is the data directory; `largest`: bytes of the largest file that is accepted; `host_lookup` replaces that
+    of this machine.
     """
 
     item_store: ItemStore
     data: Path
     largest: int
-    names: Names | None = None
+    host_lookup: HostLookup | None = None
     _fetches: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _announcer: Announcer = field(init=False)
 
     def __post_init__(self) -> None:
         """Make the sender of notices."""
-        self._announcer = Announcer(self.data, self.item_store.catalogue, self.names)
+        self._announcer = Announcer(self.data, self.item_store.catalogue, self.host_lookup)
 
     async def answer(self, value: Any, who: str) -> dict[str, Any]:
         """Act on a message of the giver and answer it; `who` is the name of its token.
@@ -238,7 +238,7 @@ class Receiver:
         item_store = self.item_store
         async with (
             staging_session(item_store),
-            Downloads(AddressPolicy(allow_private=peer is not None), self.names) as downloads,
+            Downloads(AddressPolicy(allow_private=peer is not None), self.host_lookup) as downloads,
         ):
             async with downloads.get(
                 base, most_bytes=LONGEST_DESCRIPTION, seconds=ANSWER_SECONDS, headers=headers

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ibi.archive.model.item import Holding
     from ibi.archive.store.item_store import ItemStore, UnitOfWork
     from ibi.archive.store.tables.listings import UnsettledItem
-    from ibi.http.client.address import Names
+    from ibi.http.client.address import HostLookup
     from ibi.identifier.forms import Name
 
 ANSWER_SECONDS: Final = 30.0
@@ -82,12 +82,12 @@ class SettlingResult:
 class Settler:
     """Settles the originals of one Archive that came back from a backup.
 
-    `data` is its data directory; `names` replaces this machine's look-up of host names.
+    `data` is its data directory; `host_lookup` replaces that of this machine.
     """
 
     item_store: ItemStore
     data: Path
-    names: Names | None = None
+    host_lookup: HostLookup | None = None
 
     def count(self) -> int:
         """Return how many originals are not settled."""
@@ -111,7 +111,7 @@ class Settler:
                 ("", IbiError("no resolver has been joined that could tell what was removed"))
             )
         # Both were chosen by our administrator, so they may be at private addresses.
-        async with Downloads(AddressPolicy(allow_private=True), self.names) as downloads:
+        async with Downloads(AddressPolicy(allow_private=True), self.host_lookup) as downloads:
             received = await self._ask_peers(downloads, peers, result)
             while page := await run_to_completion(self._page, after, MOST_HOLDERS):
                 found = await self._ask_resolvers(downloads, resolvers, page, result)

@@ -11,8 +11,8 @@ A deposit or an import never waits for the index.
 A harvester that continues from the second of its last request must miss no change. So the stamp of an entry
 is the moment at which the entry can be read, rounded up to a whole second (one read at 12.3 s has the stamp
 13). The stamp is later than the change of the item; the difference is the lag of the index. A rebuilt index
-must give no entry an earlier stamp than the lost index did. So the greatest lag is stored in a file of its
-own, before it is exceeded (decision 0022):
+must give no entry an earlier stamp than the lost index did. So the greatest lag is kept in a file of its own;
+before an entry with a greater one can be read, the file gets that (decision 0022):
 
     DIR/finding.dates    the earliest stamp that an entry may get, and the greatest lag, in seconds
 
@@ -41,7 +41,7 @@ from ibi.identifier.forms import IBIForms
 from ibi.protocol import vocabulary
 from ibi.protocol.vocabulary import ContentType
 from ibi.runtime.durable_files import locked_file, replace_file
-from ibi.runtime.tasks import PeriodicTask, run_to_completion
+from ibi.runtime.tasks import DoneBy, PeriodicTask, run_to_completion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -133,9 +133,10 @@ class Indexer:
         self.through = 0
         """The number of the last item in the index after the last portion of this process; 0 before."""
 
-    def duty(self) -> PeriodicTask:
-        """Return the periodic task for the first process of a served Archive."""
-        return PeriodicTask("search index", EVERY, self._update_in_turns, close=self.close)
+    def task(self) -> PeriodicTask:
+        """Return the periodic task for the first process of each node of a served Archive."""
+        each = DoneBy.EACH_NODE
+        return PeriodicTask("search index", EVERY, self._update_in_turns, close=self.close, done_by=each)
 
     def close(self) -> None:
         """Close the connection once the portion that is being written has ended; the next use opens a new one."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ibi.api.jobs import Jobs
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.http.client import Reply
-    from ibi.http.client.address import AddressPolicy, Names
+    from ibi.http.client.address import AddressPolicy, HostLookup
     from ibi.http.request import Request
     from ibi.http.response import Receive
     from ibi.runtime.settings import ArchiveSettings
@@ -262,8 +262,10 @@ def _counts(values: tuple[str, ...], found: Any) -> dict[str, float]:
 class CountedClient(Client):
     """A client that tells `ended` what came of each request: "answered", "refused" or "failed"."""
 
-    def __init__(self, policy: AddressPolicy, names: Names | None, ended: Callable[[str], None]) -> None:
-        super().__init__(policy, names)
+    def __init__(
+        self, policy: AddressPolicy, host_lookup: HostLookup | None, ended: Callable[[str], None]
+    ) -> None:
+        super().__init__(policy, host_lookup)
         self._ended = ended
 
     async def get(self, *args: Any, **options: Any) -> Reply:

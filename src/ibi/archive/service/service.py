@@ -65,28 +65,28 @@ if TYPE_CHECKING:
     from ibi.runtime.shared.store import SharedStore
 
 LONGEST_URL = 16 * 1024
-"""Characters of path and query that are read."""
+"""Characters of path and query that are read (T10: slow or huge answers)."""
 
 LARGE: Final = 1 << 16
-"""Characters of the largest item that the event loop itself reads: its row, and 64 for each file (T10)."""
+"""Characters of the largest item that the event loop itself reads: its row, and 64 for each file (T10: large items)."""
 
 MOST_WAITING: Final = 40
 """Requests about large items that wait for the thread; others are refused with 503 and Retry-After (T10: huge
 answers)."""
 
 MOST_OF_ONE: Final = 10
-"""Such requests of one client (T30: slow requests). While a large item is among the newest, the front page counts,
-too."""
+"""Such requests of one client (T30: slow requests). The front page is one, while a large item is among the newest."""
 
 REMOTE_AT_ONCE: Final = 16
-"""Requests for files of an S3 store for which threads ask it at the same time."""
+"""Requests for files of an S3 store for which threads ask it at the same time (T10: slow answers)."""
 
 MOST_REMOTE: Final = 200
 """Requests for such files that are asked about, or wait; others are refused with 503 and Retry-After (T10: huge
 answers)."""
 
 AWAY_SECONDS: Final = 2
-"""Seconds after which is to be asked again what was refused because the store that nodes share is away."""
+"""Seconds after which is to be asked again what was refused because the store that nodes share is away (T37:
+overload)."""
 
 _CANNOT_NOW: Final = "this Archive cannot answer now; try again later"
 _API = "/-/api/"
@@ -219,11 +219,11 @@ class ArchiveService:
             if not away or request.path in _FOR_ANY_HOST:
                 response = await self._answer(request, receive)
             else:  # before anything waits for a store that hangs
-                response = self._site.refuse(request, 503, IbiError(_CANNOT_NOW), later=AWAY_SECONDS)
+                response = self._site.refuse(request, 503, IbiError(_CANNOT_NOW), retry_after=AWAY_SECONDS)
         except Exception:  # noqa: BLE001 - a fault of ours: it must not look like an answer, nor show its insides
             _log.exception("a request could not be answered")
             fault = IbiError(_CANNOT_NOW)
-            response = self._site.refuse(request, 503, fault, later=10)
+            response = self._site.refuse(request, 503, fault, retry_after=10)
         if not self._site.files_origin.receives(request):
             response = cors.shared(request, response, cors.ARCHIVE)
         # So that sending a large file stops when the reader disconnects (T30: slow requests).
@@ -302,7 +302,9 @@ class ArchiveService:
             return await self._route(request, receive)
         if verdict.wait:
             # Each answer to a counted request has headers with the limits, so that clients can slow down.
-            refused = self._site.refuse(*admission.refusal(request, verdict.wait), later=ceil(verdict.wait))
+            refused = self._site.refuse(
+                *admission.refusal(request, verdict.wait), retry_after=ceil(verdict.wait)
+            )
             return refused.having(*verdict.headers)
         return (await self._route(request, receive)).having(*verdict.headers)
 
@@ -352,7 +354,7 @@ class ArchiveService:
         source = client_key(self._messages.client_of(request) or "")
         if self._waiting.total() >= MOST_WAITING or self._waiting[source] >= MOST_OF_ONE:
             busy = IbiError(_CANNOT_NOW)
-            return self._site.refuse(request, 503, busy, later=5)
+            return self._site.refuse(request, 503, busy, retry_after=5)
         self._waiting[source] += 1
         try:
             loop, context = asyncio.get_running_loop(), copy_context()
@@ -366,7 +368,7 @@ class ArchiveService:
         """Answer with files of another machine, in threads, because that machine may be slow or silent."""
         if self._remote_waiting >= MOST_REMOTE:
             busy = IbiError(_CANNOT_NOW)
-            return self._site.refuse(request, 503, busy, later=5)
+            return self._site.refuse(request, 503, busy, retry_after=5)
         self._remote_waiting += 1
         try:
             loop, context = asyncio.get_running_loop(), copy_context()
@@ -385,7 +387,7 @@ class ArchiveService:
             except (OSError, SetupError) as error:
                 _log.warning("a file could not be read: %s", error)
                 fault = IbiError("this Archive cannot answer now; try again later")
-                return self._site.refuse(request, 503, fault, later=10)
+                return self._site.refuse(request, 503, fault, retry_after=10)
         return response
 
     def _message_or_page(self, request: Request, messages: MessageService, site: Site) -> Response:

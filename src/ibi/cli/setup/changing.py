@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ibi.archive.membership.founding import change_settings
+from ibi.archive.store.settings_changes import change_settings
 from ibi.cli.setup.answers import ARCHIVE, BOTH, RESOLVER, SETUP, Answers, PlannedService
 from ibi.cli.setup.making import PROXIES, without_interruption, write_files
 from ibi.cli.setup.rendering import PROXY_FILES

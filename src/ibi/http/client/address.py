@@ -25,7 +25,7 @@ from ibi.errors import ForbiddenAddress, IbiError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    Names = Callable[[str, int], Awaitable[list[tuple[str, int]]]]
+    HostLookup = Callable[[str, int], Awaitable[list[tuple[str, int]]]]
     """Looks up the addresses and ports of a host. Raises OSError where there are none."""
 
 
@@ -209,7 +209,7 @@ def _carried(ip: IPAddress) -> IPAddress:
     return ipaddress.IPv4Address(int(ip) & _LOW_WORD) if ip in _NAT64 else ip
 
 
-async def system_names(host: str, port: int) -> list[tuple[str, int]]:
+async def system_lookup(host: str, port: int) -> list[tuple[str, int]]:
     """Look up the addresses of a host with the resolver of this machine. Raises OSError when there are none."""
     answer: Future[list[tuple[str, int]]] = Future()
     answer.set_running_or_notify_cancel()  # so that the thread ends without an error if its caller gives up

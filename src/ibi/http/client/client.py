@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ibi.errors import PeerError, PeerSilent
-from ibi.http.client.address import system_names
+from ibi.http.client.address import system_lookup
 from ibi.http.client.connection import StaleConnection
 from ibi.http.client.pool import ClientLimits, ConnectionPool
 from ibi.http.client.request import (
@@ -30,7 +30,7 @@ from ibi.runtime.tasks import cancel_tasks
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ibi.http.client.address import AddressPolicy, Names
+    from ibi.http.client.address import AddressPolicy, HostLookup
     from ibi.http.client.connection import Connection
     from ibi.http.client.request import Target
     from ibi.http.client.response import Reply
@@ -40,10 +40,10 @@ class Client:
     """Sends GET requests, many at once. Belongs to the event loop in which it is first used."""
 
     def __init__(
-        self, policy: AddressPolicy, names: Names | None = None, limits: ClientLimits | None = None
+        self, policy: AddressPolicy, host_lookup: HostLookup | None = None, limits: ClientLimits | None = None
     ) -> None:
         self._limits = limits or ClientLimits()
-        self._pool = ConnectionPool(policy, names or system_names, self._limits)
+        self._pool = ConnectionPool(policy, host_lookup or system_lookup, self._limits)
         self._find = self._pool.find
         self._slots = Slots(self._limits.in_all)
         self._tasks: set[asyncio.Task[object]] = set()

@@ -24,7 +24,7 @@ from urllib.parse import urljoin
 
 import ibi
 from ibi.errors import ForbiddenAddress, PeerGarbled, PeerSilent
-from ibi.http.client.address import HostPort, system_names
+from ibi.http.client.address import HostPort, system_lookup
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import aiohttp
     from aiohttp.abc import AbstractResolver, ResolveResult
 
-    from ibi.http.client.address import AddressPolicy, Names
+    from ibi.http.client.address import AddressPolicy, HostLookup
 
 
 _MOST_ADDRESSES: Final = 4  # addresses of one name that are tried
@@ -45,9 +45,9 @@ class CheckedNames:
     quarter of a second, for which every start of every process would have to wait.
     """
 
-    def __init__(self, policy: AddressPolicy, names: Names) -> None:
+    def __init__(self, policy: AddressPolicy, host_lookup: HostLookup) -> None:
         self._policy = policy
-        self._names = names
+        self._host_lookup = host_lookup
 
     async def resolve(
         self,
@@ -56,7 +56,7 @@ class CheckedNames:
         family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002 - aiohttp's signature
     ) -> list[ResolveResult]:
         """Return the addresses of a host. Raises ForbiddenAddress, and OSError if there are none."""
-        found = await self._names(host, port)
+        found = await self._host_lookup(host, port)
         for ip, _ in found:
             self._policy.check(ip, host)
         if not found:
@@ -189,15 +189,17 @@ class Answer:
 
 
 class Downloads:
-    """Sends long requests. Belongs to one event loop; `names` replaces this machine's own look-up of host names.
+    """Sends long requests. Belongs to one event loop; `host_lookup` replaces that of this machine.
 
     `seconds`: how long all its requests together may take, from the start of the block. A request that is not
     complete then fails as one of a peer that does not answer in time.
     """
 
-    def __init__(self, policy: AddressPolicy, names: Names | None = None, seconds: float = math.inf) -> None:
+    def __init__(
+        self, policy: AddressPolicy, host_lookup: HostLookup | None = None, seconds: float = math.inf
+    ) -> None:
         self._policy = policy
-        self._names = names or system_names
+        self._host_lookup = host_lookup or system_lookup
         self._seconds = seconds
         self._end = math.inf
         self._session: aiohttp.ClientSession | None = None
@@ -207,7 +209,7 @@ class Downloads:
         import aiohttp
 
         self._end = asyncio.get_running_loop().time() + self._seconds
-        resolver = cast("AbstractResolver", CheckedNames(self._policy, self._names))
+        resolver = cast("AbstractResolver", CheckedNames(self._policy, self._host_lookup))
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 resolver=resolver,

@@ -33,7 +33,7 @@ from ibi.http.client.response import SharedState
 from ibi.protocol.pair_list import MAX_BODY
 
 if TYPE_CHECKING:
-    from ibi.http.client.address import AddressPolicy, Names
+    from ibi.http.client.address import AddressPolicy, HostLookup
     from ibi.http.client.request import OutgoingRequest
 
 HTTPS: Final = "https://"
@@ -78,9 +78,9 @@ class ClientLimits:
 class ConnectionPool:
     """The connection pool of one client: its destinations, as long as they are needed, and all open connections."""
 
-    def __init__(self, policy: AddressPolicy, names: Names, limits: ClientLimits) -> None:
+    def __init__(self, policy: AddressPolicy, host_lookup: HostLookup, limits: ClientLimits) -> None:
         self._policy = policy
-        self._names = names
+        self._host_lookup = host_lookup
         self._limits = limits
         self._shared = SharedState()
         self._known: dict[str, Destination] = {}
@@ -196,7 +196,7 @@ class ConnectionPool:
 
     async def _look_up(self, destination: Destination) -> list[tuple[str, int]]:
         try:
-            return await self._names(destination.where.host, destination.where.port)
+            return await self._host_lookup(destination.where.host, destination.where.port)
         except OSError as error:
             raise PeerUnreachable("the name {host} has no address", host=destination.where.host) from error
         finally:

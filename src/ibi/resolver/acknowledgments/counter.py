@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
     from ibi.resolver.cache.redirects import CachedRedirect
-    from ibi.resolver.metrics.metrics import Metrics
+    from ibi.resolver.metrics.metrics import ResolverMetrics
     from ibi.resolver.model.archive import Archive
 
 FLUSH_SECONDS: Final = 0.02
@@ -53,7 +53,7 @@ MOST_FLUSHES: Final = 12_000
 """Flushes (four minutes) within which the acknowledgments of all counts are queued, if the queue admits them."""
 
 HINTS: Final = ("none", "right", "wrong")
-"""How the first round of a resolution is counted (`hint` of `metrics.Metrics.ended`)."""
+"""How the first round of a resolution is counted (`hint` of `metrics.ResolverMetrics.ended`)."""
 
 _ROUND_NUMBERS: Final = MOST_ROUNDS + 1  # numbers of rounds, from 0 on
 
@@ -87,7 +87,7 @@ class RedirectCount:
         return replace(message, client_addresses=self.addresses)
 
 
-class AcknowledgmentCounter:
+class ReaderCounter:
     """Counts the readers of one process; belongs to one event loop.
 
     `use_queue` sets the queue. The fast path counts a reader without a call, because it answers most readers:
@@ -95,7 +95,7 @@ class AcknowledgmentCounter:
     `unreported_readers` and to `outcomes`. For a HEAD, it adds to `outcomes` alone, and calls `wake`.
     """
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: ResolverMetrics) -> None:
         self._metrics = metrics
         self._timer: asyncio.TimerHandle | None = None
         self._replaced: deque[RedirectCount] = deque()  # counts whose target has another answer now

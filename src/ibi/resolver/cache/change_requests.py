@@ -59,7 +59,7 @@ _BETWEEN: Final = 0.005  # seconds from one Archive to the next
 _log = logging.getLogger(__name__)
 
 
-class ChangeRequests:
+class ChangesRequester:
     """Renews the leases of one process; belongs to one event loop. `archives`: those that are included now.
 
     `most_seconds`: how long a leased answer is used at most; 0: no Archive is asked what has changed. `on_names` is

@@ -3,5 +3,5 @@
 It decides; the registry stores. A refusal shows its reason only to a holder of the right key, and then at
 most that an address must not be contacted.
 
-Entry points: `inclusion.InclusionService`, `registrar.Registrar`, `notices.ChangeNotices`, `status.NetworkMonitor`.
+Entry points: `inclusion.InclusionService`, `registrar.Registrar`, `notices.NoticeReceiver`, `status.NetworkMonitor`.
 """

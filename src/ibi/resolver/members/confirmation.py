@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ibi.http.client import AddressPolicy, Client
-    from ibi.http.client.address import Names
+    from ibi.http.client.address import HostLookup
     from ibi.identifier.forms import IBI, IBIForms
     from ibi.resolver.evidence.log import Evidence
     from ibi.resolver.model.archive import Archive
@@ -42,15 +42,20 @@ class ConfirmationClient:
     """Asks Archives for confirmation, at addresses that an Archive can have.
 
     `own` are the addresses at which this resolver itself is reached, `service` its own identifier: it never becomes
-    its own Archive (T03: loops of resolvers). `names` looks host names up.
+    its own Archive (T03: loops of resolvers).
     """
 
     def __init__(
-        self, client: Client, policy: AddressPolicy, names: Names, own: Iterable[HostPort], service: IBIForms
+        self,
+        client: Client,
+        policy: AddressPolicy,
+        host_lookup: HostLookup,
+        own: Iterable[HostPort],
+        service: IBIForms,
     ) -> None:
         self._client = client
         self._policy = policy
-        self._names = names
+        self._host_lookup = host_lookup
         self._own = {(_plain_host(address), address.port) for address in own}
         self._own_ports = {address.port for address in own if address.ip and address.ip.is_unspecified}
         self._service = service
@@ -96,17 +101,17 @@ class ConfirmationClient:
 
     async def ip_addresses(self, text: str) -> frozenset[str]:
         """Look up the IP addresses of an address, "host[:port]"; empty if there are none."""
-        return await ip_addresses(text, self._names)
+        return await ip_addresses(text, self._host_lookup)
 
 
-async def ip_addresses(text: str, names: Names) -> frozenset[str]:
+async def ip_addresses(text: str, host_lookup: HostLookup) -> frozenset[str]:
     """Look up the IP addresses of an address, each in its one spelling; empty if there are none."""
     try:
         address = HostPort.parse(text)
         if address.ip is not None:
             return frozenset({_plain_host(address)})
         async with asyncio.timeout(CHECK_SECONDS):
-            resolved = await names(address.host, address.port)
+            resolved = await host_lookup(address.host, address.port)
     except (ForbiddenAddress, OSError):  # TimeoutError is an OSError
         return frozenset()
     return frozenset(plain_ip(ip) for ip, _ in resolved) - {""}

@@ -23,10 +23,10 @@ from ibi.resolver.members.inclusion import REFUSED, MemberReply
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ibi.http.client.address import Names
+    from ibi.http.client.address import HostLookup
     from ibi.http.request import Request
     from ibi.protocol.messages import ChangeNotification
-    from ibi.resolver.cache.change_requests import ChangeRequests
+    from ibi.resolver.cache.change_requests import ChangesRequester
     from ibi.resolver.model.archive import Archive
     from ibi.resolver.resolve.learning import Knowledge
 
@@ -50,8 +50,8 @@ class TellNodes(Protocol):
         """Tell them; `accepted`: whether the notice is from where the Archive is."""
 
 
-class ChangeNotices:
-    """Answers notices of change. `archives` returns the included Archives, `names` looks host names up.
+class NoticeReceiver:
+    """Answers notices of change. `archives` returns the included Archives.
 
     `knowledge` learns from them who is asked first, and what was removed; `changes` asks the Archive. `tell` tells
     other nodes of a notice.
@@ -61,8 +61,8 @@ class ChangeNotices:
         self,
         archives: Callable[[], Sequence[Archive]],
         knowledge: Knowledge,
-        names: Names,
-        changes: ChangeRequests,
+        host_lookup: HostLookup,
+        changes: ChangesRequester,
         tell: TellNodes | None = None,
     ) -> None:
         self._changes = changes
@@ -70,7 +70,7 @@ class ChangeNotices:
         self._passed_on_at: dict[str, float] = {}
         self._archives = archives
         self._knowledge = knowledge
-        self._names = names
+        self._host_lookup = host_lookup
         self._accepted: dict[str, deque[float]] = {}
         self._addresses: dict[str, tuple[float, asyncio.Future[frozenset[str]]]] = {}
 
@@ -99,8 +99,8 @@ class ChangeNotices:
     async def _catch_up(self, archive: Archive, request: ChangeNotification) -> MemberReply:
         """Request all changes of an Archive that sends many notices: one request serves all that come meanwhile.
 
-        Each notice costs a transaction. The next reader may still rely on one that is acknowledged: at a hand-over, it
-        says that the original has moved.
+        Each notice costs a transaction. When an Archive has a positive reply, its notice must already hold for the next
+        reader: at a hand-over, it says that the original has moved.
         """
         await self._tell_nodes(request.service_ibi.canonical, None, accepted=False)
         # A reply to a request for changes does not say which items were removed; so the notice is to be sent again.
@@ -145,6 +145,6 @@ class ChangeNotices:
                 for each, entry in self._addresses.items()
                 if now - entry[0] <= ADDRESS_CACHE_SECONDS
             }
-            look_up = asyncio.ensure_future(ip_addresses(address, self._names))
+            look_up = asyncio.ensure_future(ip_addresses(address, self._host_lookup))
             cached = self._addresses[address] = now, look_up
         return await asyncio.shield(cached[1])

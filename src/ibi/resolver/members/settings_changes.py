@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.errors import IbiError, ParseError, SetupError
+from ibi.errors import IbiError, SetupError
 from ibi.http.response import Refusal
-from ibi.protocol.messages import split_hostport
 from ibi.runtime.settings import ResolverSettings, settings_lock
 from ibi.runtime.settings.rules import (
     RESOLVER_BOUNDS,
@@ -157,16 +156,6 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text.strip() for text in str(value).split(",") if text.strip()))
 
 
-def _addresses(value: Any) -> tuple[str, ...]:
-    texts = _texts(value)
-    try:
-        for text in texts:
-            split_hostport(text)
-    except ParseError as error:
-        raise SetupError("{reason}: {text}", reason=error, text=error.text[:80]) from None
-    return texts
-
-
 def _networks(value: Any) -> tuple[str, ...]:
     texts = _texts(value)
     check_networks("metrics_networks", texts)
@@ -180,7 +169,7 @@ def _public_url(value: Any) -> str:
 
 _OTHERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "admin": _admin,
-    "aliases": _addresses,
+    "aliases": _texts,
     "allow_private_archives": _truth,
     "metrics_networks": _networks,
     "public_url": _public_url,

@@ -2,5 +2,5 @@
 
 No number has a label for a reader, an item or an Archive.
 
-Entry point: `metrics.Metrics`.
+Entry point: `metrics.ResolverMetrics`.
 """

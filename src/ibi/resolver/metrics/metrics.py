@@ -116,7 +116,7 @@ class _AcknowledgmentSource:
         return count - before
 
 
-class Metrics(numbers.Metrics):
+class ResolverMetrics(numbers.Metrics):
     """The numbers of one process. Its methods are for one thread."""
 
     def __init__(self, data: Path) -> None:

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
     from ibi.http.client import Client, Reply
     from ibi.resolver.cache.answers import AnswerCache
-    from ibi.resolver.cache.change_requests import ChangeRequests
-    from ibi.resolver.metrics.metrics import Metrics
+    from ibi.resolver.cache.change_requests import ChangesRequester
+    from ibi.resolver.metrics.metrics import ResolverMetrics
     from ibi.resolver.model.archive import Archive
     from ibi.resolver.resolve.batch import QueryBatch
     from ibi.resolver.resolve.breaker import CircuitBreakers
@@ -72,7 +72,7 @@ class InFlight(Struct, eq=False):
         total       all of them
         unpaced     those that were sent without the pacer
         of_rounds   those that the fair queue counts: the queries that were sent with the pacer. Of these it counts at
-                    most ROUNDS_AT_ONCE to an Archive that hangs; those of a batch that is `alone` it counts all
+                    most ROUNDS_AT_ONCE to an Archive that hangs; of a batch that is `alone`, it counts all
 
     An Archive *hangs* while it has answered none of the last HANGS_AFTER queries. If all queries to it counted, all
     rounds would wait until these queries end. An Archive that answers slowly does not hang.
@@ -133,8 +133,8 @@ class Queries:
         client: Client,
         breaker: CircuitBreakers,
         cache: AnswerCache,
-        metrics: Metrics,
-        changes: ChangeRequests,
+        metrics: ResolverMetrics,
+        changes: ChangesRequester,
         seconds: float = PROBE_SECONDS,
     ) -> None:
         self._client = client

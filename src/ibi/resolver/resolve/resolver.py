@@ -216,9 +216,8 @@ class Resolver:
             deadline=began + self._times.overall,
             snapshot=snapshot,
             reuse=reuse,
-            # A required original is decided by all answers, so they are read together; except for an explanation,
-            # which shows when each came.
-            wait_for_all=url.original_required and not in_full,
+            # A required original is decided by all answers, so they are read together.
+            wait_for_all=url.original_required,
             client=client,
             headers=child_headers(parent.decode("latin-1")) if parent else (),
             span=current_span.get(),
@@ -308,8 +307,8 @@ class Resolver:
         decision: Decision = Alert(AlertKind.BUSY, resolution.persistent)
         silent: Sequence[Archive] = regular
         if not round_.refused:
-            sent, next_round = sum([len(each.queried) for each in rounds]), len(regular)
-            may_go_on = sent + next_round <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * len(regular))
+            queried, next_round = sum([len(each.queried) for each in rounds]), len(regular)
+            may_go_on = queried + next_round <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * len(regular))
             in_time = asyncio.get_running_loop().time() < terms.deadline
             decision, silent = resolution.close_round(may_go_on=may_go_on, in_time=in_time), round_.silent
         unsure = isinstance(decision, Alert) and decision.kind in {AlertKind.BUSY, AlertKind.INCOMPLETE}

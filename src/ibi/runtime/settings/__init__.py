@@ -22,7 +22,6 @@ In the name of a user, "@" may be written as %40. The password is never part of 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ipaddress import ip_network
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Self
 from urllib.parse import unquote
 
@@ -183,12 +182,6 @@ class ArchiveSettings(_Addressed):
         if self.files_address:
             _check("", (self.files_address,))
             _check_files_address(self.files_address, self.addresses)
-        for text in (*self.networks, *self.trusted_resolvers, *self.trusted_proxies, *self.metrics_networks):
-            try:
-                ip_network(text)
-            except ValueError as error:
-                problem = "{text} is no address or network: {reason}"
-                raise SetupError(problem, text=text, reason=error) from None
 
     def inclusion_request(self, version: str) -> InclusionRequest:
         """Make the request by which the Archive switches itself on; `version` is that of its software."""
@@ -296,7 +289,7 @@ class ResolverSettings(_Addressed):
     registration: str = "closed"
     """"form" where Archives may apply at /-/register, "closed" where the administrator registers them."""
     smtp: str = ""
-    """A mail server, as `ibi.runtime.settings` reads it; without one, no mail is sent."""
+    """A mail server: host:port, or smtp+starttls://user@host:port or smtps://user@host:port; "" sends no mail."""
     smtp_password_file: str = ""
     """The absolute path of the file with the password of the user that `smtp` names."""
     mail_from: str = ""

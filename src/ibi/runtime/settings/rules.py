@@ -2,7 +2,7 @@
 
 A rule is a function of name and value that raises SetupError or ParseError; numbers have their bounds in a
 table. Whether a file or a group exists on this machine is no rule, because that may change after a setting
-was made. So `archive.membership.founding` checks it when the setting is made, and so does its user later.
+was made. So `archive.store.settings_changes` checks it when the setting is made, and so does its user later.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ def test_a_request_whose_uploads_were_used_while_it_waited_for_a_label_gives_the
 
 
 def test_an_upload_that_stays_in_use_refuses_a_deposit(api: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deposits, "LONGEST_WAIT", 0.3)
+    monkeypatch.setattr(deposits, "LONGEST_WAIT_OF_REPEATED", 0.3)
     tries, store = list[CheckedDeposit](), items.store_deposit
 
     def counted(context: ArchiveContext, checked: CheckedDeposit, labels: Sequence[IBIForms]) -> Changed:

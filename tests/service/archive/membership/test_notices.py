@@ -14,7 +14,7 @@ import pytest
 
 from ibi.archive.membership import notices
 from ibi.archive.membership.membership import WantedMemberships
-from ibi.archive.membership.notices import ChangeNotifier
+from ibi.archive.membership.notices import NoticeSender
 from ibi.archive.membership.resolver_addresses import RequestTimes, ResolverAddresses
 from ibi.archive.store.tables import change_log, history
 from ibi.archive.store.tables.memberships import MembershipRecord, MembershipStanding
@@ -71,7 +71,7 @@ async def telling(
         requests_for_changes.note(address)
     records = {each.url: record_of(each, standing) for each in resolvers}
     requests: dict[str, InclusionRequest] = {each.url: request_of() for each in resolvers}
-    telling = ChangeNotifier(
+    telling = NoticeSender(
         archive.catalogue,
         lambda: WantedMemberships(requests, on=True),
         Notes(records),
@@ -134,7 +134,7 @@ def test_notices_end_with_the_archive_and_a_fault_of_the_settings_is_logged_once
         async with ScriptedResolver(RECEIVED) as resolver:
             records = {resolver.url: record_of(resolver, MembershipStanding.INCLUDED)}
             client = Client(AddressPolicy(allow_private=True))
-            notifier = ChangeNotifier(archive.catalogue, read, Notes(records), client)
+            notifier = NoticeSender(archive.catalogue, read, Notes(records), client)
             running = asyncio.create_task(notifier.run())
             await until(lambda: looks > 3)
             wanted.append(WantedMemberships({resolver.url: request_of()}, on=True))

@@ -15,6 +15,7 @@ from ibi.accounts.layout import Form
 from ibi.archive.admin.item_form import item_from_form
 from ibi.archive.api.openapi import SCHEMAS
 from ibi.archive.ingest.sources.table import read_table
+from ibi.archive.model.handover import fingerprint
 from ibi.archive.model.item import Access, Holding
 from ibi.archive.model.item_fields import BY_NAME, EDITED, ITEM_FIELDS, FormKind
 from ibi.archive.model.item_json import Draft, read_item, usual_facts, write_item
@@ -46,6 +47,13 @@ OF_WHAT_IS_REMOVED = {
     *("licence", "metadata", "metadata_item", "next_edition", "rights", "transferable", "translations"),
 }
 """What an item keeps when it is removed."""
+
+AT_A_HAND_OVER = {
+    *("access", "aliases", "contenttype", "embargo", "file_list_public", "formats", "language", "licence"),
+    *("metadata", "metadata_item", "next_edition", "replacement", "rights", "target", "transferable"),
+    *("translations", "url"),
+}
+"""What both Archives compare at a hand-over: an Archive that does not know a field could not compare it."""
 
 EACH = pytest.mark.parametrize("name", [each.name for each in ITEM_FIELDS])
 
@@ -153,6 +161,15 @@ def test_what_a_removed_item_keeps_was_decided(archive: NewArchive) -> None:
             left = work.remove(work.get(holding.forms.main))
         kept |= {name} if write_item(left).get(name) == SAMPLES[name] else set()
     assert kept == OF_WHAT_IS_REMOVED
+
+
+def test_what_a_hand_over_compares_was_decided() -> None:
+    found, usual = set(), holding_of({"rep": NAME, "timestamp": "2020-01-01T00:00:00Z"})
+    for name, attribute in ((each.name, each.attribute) for each in ITEM_FIELDS):
+        item = holding_of(described(name))
+        without = dataclasses.replace(item, **{attribute: getattr(usual, attribute)})
+        found |= {name} if fingerprint(item) != fingerprint(without) else set()
+    assert found == AT_A_HAND_OVER
 
 
 @EACH

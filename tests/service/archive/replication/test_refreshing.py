@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ibi.app import archive_duties
+from ibi.app import archive_tasks
 from ibi.archive.membership.joining import WatchedArchiveSettings
 from ibi.archive.replication import refreshing
 from ibi.archive.replication.copying import Copier
@@ -20,7 +20,7 @@ from ibi.archive.store.tables import copies
 from ibi.errors import HoldingError, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.vocabulary import ItemState
-from ibi.runtime.tasks import cancel_tasks
+from ibi.runtime.tasks import DoneBy, cancel_tasks
 from support.archive.replication_fixture import FILES, LARGEST, NAME, Archive, Elsewhere, make_archive
 from support.checks.full_disk import files_of_at_most
 
@@ -197,14 +197,31 @@ def test_no_other_task_waits_for_the_refresh_of_a_copy(
     here: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        archive_duties, "PeriodicTasks", lambda tasks, _, **__: tasks
+        archive_tasks, "PeriodicTasks", lambda tasks, _, **__: tasks
     )  # as lists of their tasks
     watched = WatchedArchiveSettings(here.data)
     with here.directory.catalogue() as catalogue:
-        loops: Any = archive_duties.following_tasks(watched, here.directory, catalogue, None, lambda *_: None)
+        loops: Any = archive_tasks.task_loops(watched, here.directory, catalogue, None, lambda *_: None)
         together = [{task.name for task in tasks()} for tasks in loops]
     assert {"refresh"} in together
     assert sum("refresh" in names for names in together) == 1
+
+
+def test_a_task_of_each_node_may_be_in_any_loop(here: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All loops are made for each part of the tasks; `PeriodicTasks` then takes its part of each loop."""
+    monkeypatch.setattr(archive_tasks, "PeriodicTasks", lambda tasks, _, only: (tasks, only))
+    watched = WatchedArchiveSettings(here.data)
+    with here.directory.catalogue() as catalogue:
+
+        def listed(only: DoneBy | None) -> list[list[str]]:
+            loops: Any = archive_tasks.task_loops(
+                watched, here.directory, catalogue, None, lambda *_: None, only=only
+            )
+            assert {part for _, part in loops} == {only}
+            return [[task.name for task in tasks()] for tasks, _ in loops]
+
+        assert listed(DoneBy.EACH_NODE) == listed(DoneBy.ONE_NODE) == listed(None)
+        assert len(listed(None)) > 1
 
 
 def test_an_original_is_not_refreshed(here: Archive) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from ibi.archive.model.handover import GiverStage, ReceiverReply, fingerprint, proof_digest
 from ibi.archive.model.item_json import read_item
-from ibi.archive.replication import retiring
+from ibi.archive.replication import fetching, retiring
 from ibi.archive.replication.receiving import Receiver
 from ibi.archive.replication.retiring import Moved, move_all
 from ibi.archive.store.item_changes import remove
@@ -123,6 +123,38 @@ def test_items_with_restricted_access_are_handed_over_as_well(
     with giving.served(), taking.served():
         assert hand_over(giving).stage is GiverStage.DONE
     assert (taking.held().access, taking.content()) == (access, FILES)
+
+
+@pytest.mark.parametrize(
+    ("unknown", "facts", "stage"),
+    [
+        ("rights", {}, GiverStage.DONE),
+        ("rights", {"rights": "All may read it."}, GiverStage.OFFERED),
+        ("institution", {"institution": {"": "University of the Sea"}}, GiverStage.DONE),
+    ],
+)
+def test_an_older_archive_takes_over_what_has_no_field_that_it_does_not_know(
+    giving: Archive,
+    taking: Archive,
+    monkeypatch: pytest.MonkeyPatch,
+    unknown: str,
+    facts: dict[str, Any],
+    stage: GiverStage,
+) -> None:
+    """Otherwise the original stays where it is, but for a field that `handover.fingerprint` leaves out."""
+    monkeypatch.setattr(fetching, "TAKEN", fetching.TAKEN - {unknown})  # only the receiver reads it
+    giving.put(**facts)
+    with giving.served(), taking.served():
+        done = hand_over(giving)
+    there = taking.holding()
+    assert done.stage is stage
+    if stage is GiverStage.DONE:
+        assert states(giving, taking) == [ItemState.COPY, ItemState.ORIGINAL]
+        assert there is not None
+        assert not getattr(there, unknown)
+    else:
+        assert "does not describe" in str(done.problem)
+        assert states(giving, taking) == [ItemState.ORIGINAL, None]
 
 
 def test_a_linked_item_is_handed_over(giving: Archive, taking: Archive) -> None:

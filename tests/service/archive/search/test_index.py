@@ -339,7 +339,7 @@ def test_another_catalogue_in_its_place_gets_an_index_of_its_own(
 def test_the_first_process_follows_changes_while_others_read(archive: NewArchive) -> None:
     archive.load(item(1, "One"))
     indexer = indexer_of(archive)
-    listed = [indexer.duty()]
+    listed = [indexer.task()]
 
     async def scenario() -> None:
         running = asyncio.create_task(PeriodicTasks(lambda: listed).run())
@@ -370,7 +370,7 @@ def test_an_import_under_way_is_left_in_peace_and_caught_up_with_afterwards(
     monkeypatch.setattr(indexing, "BULK", 5)
     monkeypatch.setattr(indexing, "ITEMS", 2)
     indexer = indexer_of(archive)
-    look = indexer.duty().do
+    look = indexer.task().do
 
     async def scenario() -> None:
         await look()

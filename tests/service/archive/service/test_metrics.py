@@ -17,7 +17,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from ibi.accounts.tokens import Scope
-from ibi.app import archive_duties
+from ibi.app import archive_tasks
 from ibi.app.archive import archive_directory, archive_service, indexer
 from ibi.archive.membership.joining import WatchedArchiveSettings
 from ibi.archive.service.metrics import KINDS, TASKS, ArchiveMetrics, CountedClient, kind_of_request
@@ -171,17 +171,15 @@ def test_every_periodic_task_can_be_counted(
     tmp_path: Path, metrics: ArchiveMetrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        archive_duties, "PeriodicTasks", lambda tasks, _, **__: tasks
+        archive_tasks, "PeriodicTasks", lambda tasks, _, **__: tasks
     )  # as lists of their tasks
     with running_archive(tmp_path / "data"):
         directory = archive_directory(tmp_path / "data")
         with directory.catalogue() as catalogue:
             watched = WatchedArchiveSettings(directory.path)
-            loops: Any = archive_duties.following_tasks(
-                watched, directory, catalogue, None, metrics.task_ended
-            )
+            loops: Any = archive_tasks.task_loops(watched, directory, catalogue, None, metrics.task_ended)
             names = {task.name for tasks in loops for task in tasks()}
-            names.add(indexer(directory, catalogue).duty().name)
+            names.add(indexer(directory, catalogue).task().name)
             names.add("objects")  # only where files are in an S3 store
     assert names == set(TASKS)
     metrics.task_ended("audit", False)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ibi.http.client.address import system_names
+from ibi.http.client.address import system_lookup
 
 pytestmark = pytest.mark.proves("MSG-03")
 
@@ -28,7 +28,7 @@ def test_each_address_of_a_name_once_and_in_the_order_of_the_system(monkeypatch:
         return known(("2001:db8::7", 80, 0, 0), ("192.0.2.7", 80), ("2001:db8::7", 80, 0, 1))
 
     monkeypatch.setattr(socket, "getaddrinfo", look)
-    assert asyncio.run(system_names("archive.example", 80)) == [("2001:db8::7", 80), ("192.0.2.7", 80)]
+    assert asyncio.run(system_lookup("archive.example", 80)) == [("2001:db8::7", 80), ("192.0.2.7", 80)]
     assert looked_up == [(("archive.example", 80), dict(zip(("type", "proto"), TCP, strict=True)))]
 
 
@@ -43,7 +43,7 @@ def test_a_name_without_an_address_is_an_error_of_the_system(
 
     monkeypatch.setattr(socket, "getaddrinfo", look)
     with pytest.raises(OSError, match=r"Name or service not known|label too long"):
-        asyncio.run(asyncio.wait_for(system_names("archive.example", 80), 5))
+        asyncio.run(asyncio.wait_for(system_lookup("archive.example", 80), 5))
 
 
 @pytest.mark.parametrize("answer", [known(("192.0.2.7", 80)), socket.gaierror(-2, "unknown")], ids=type)
@@ -61,7 +61,7 @@ def test_a_look_up_that_was_given_up_ends_without_a_word(
         return answer
 
     async def main() -> threading.Thread:
-        asking = asyncio.create_task(system_names("archive.example", 80))
+        asking = asyncio.create_task(system_lookup("archive.example", 80))
         await asyncio.to_thread(begun.wait, 5)
         (thread,) = [each for each in threading.enumerate() if each.name == "name archive.example"]
         asking.cancel()

@@ -17,9 +17,9 @@ from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import Acknowledgment, read_request
 from ibi.protocol.vocabulary import ContentType, ItemState
 from ibi.resolver.acknowledgments import counter
-from ibi.resolver.acknowledgments.counter import AcknowledgmentCounter, outcome_number
+from ibi.resolver.acknowledgments.counter import ReaderCounter, outcome_number
 from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
-from ibi.resolver.metrics.metrics import Metrics
+from ibi.resolver.metrics.metrics import ResolverMetrics
 from ibi.resolver.model.archive import Archive
 from proofs.resolver.lending import Archive as Lender
 from proofs.resolver.lending import archives, item, make_resolver, service_of
@@ -44,9 +44,9 @@ class CountingResolver:
 
     def __init__(self, folder: Path, archive: Lender, client: Client, most: int) -> None:
         self.client = client
-        self.metrics = Metrics(folder)
+        self.metrics = ResolverMetrics(folder)
         self.queue = AcknowledgmentQueue(client, most_per_archive=most)
-        self.counter = AcknowledgmentCounter(self.metrics)
+        self.counter = ReaderCounter(self.metrics)
         self.metrics.follow(self.counter, lambda: 1, lambda: 0)
         self.metrics.follow(self.queue, lambda: 1, lambda: 0)
         address = f"127.0.0.1:{archive.port}"

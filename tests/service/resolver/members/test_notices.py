@@ -16,12 +16,12 @@ from ibi.identifier.forms import parse_ibi, parse_name
 from ibi.protocol.messages import ChangeNotification
 from ibi.protocol.replies import Refusal
 from ibi.resolver.cache.answers import AnswerCache
-from ibi.resolver.cache.change_requests import ChangeRequests
+from ibi.resolver.cache.change_requests import ChangesRequester
 from ibi.resolver.cache.hints import HintCache
 from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.members import notices
 from ibi.resolver.members.inclusion import MemberReply
-from ibi.resolver.members.notices import ChangeNotices
+from ibi.resolver.members.notices import NoticeReceiver
 from ibi.resolver.model.archive import Archive
 from ibi.resolver.resolve.learning import Knowledge
 from support.engines.shared_store import in_wanted_store
@@ -40,9 +40,9 @@ class NoticesScene:
         self.memory = memory = knowledge.cache
         self.leads: dict[str, Sequence[str]] = {"archive.example": ["192.0.2.7", "2001:db8::7"]}
         self.looked_up: list[str] = []
-        changes = ChangeRequests(client, memory, lambda: [archive])
+        changes = ChangesRequester(client, memory, lambda: [archive])
         archive = Archive(SERVICE, address, ip, "HTTP", "1", "a@b.example", confirmed=True)
-        self.notices = ChangeNotices(lambda: [archive], knowledge, self._names, changes)
+        self.notices = NoticeReceiver(lambda: [archive], knowledge, self._names, changes)
 
     async def _names(self, host: str, port: int) -> list[tuple[str, int]]:
         self.looked_up.append(host)

@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families as prometheu
 from ibi.http.metrics.numbers import FOLDER
 from ibi.http.metrics.shared_counters import SharedCounters
 from ibi.http.request import Request
-from ibi.resolver.metrics.metrics import REDIRECT, Metrics
+from ibi.resolver.metrics.metrics import REDIRECT, ResolverMetrics
 from ibi.resolver.model.alert import AlertKind
 from proofs.resolver.lending import archives, item, make_resolver
 from support.resolver.fast_path_fixture import serve_fast_path
@@ -26,9 +26,9 @@ from support.resolver.shared_files import until
 PROGRAM = """
 import sys
 from pathlib import Path
-from ibi.resolver.metrics.metrics import Metrics
+from ibi.resolver.metrics.metrics import ResolverMetrics
 
-metrics = Metrics(Path(sys.argv[1]))
+metrics = ResolverMetrics(Path(sys.argv[1]))
 for _ in range(int(sys.argv[2])):
     metrics.started()
     metrics.ended("redirect", 0.02, 0.0)
@@ -63,7 +63,7 @@ class Counts:
         self.dropped: Counter[str] = Counter()
 
 
-def numbers(metrics: Metrics) -> dict[str, float]:
+def numbers(metrics: ResolverMetrics) -> dict[str, float]:
     """The numbers by name, as a program reads them."""
     lines = metrics.text().decode("ascii").splitlines()
     pairs = [line.rpartition(" ") for line in lines if not line.startswith("#")]
@@ -86,7 +86,7 @@ def request(peer: str, **headers: str) -> Request:
 def test_numbers_are_summed_over_processes_and_outlive_them_but_what_is_in_hand_does_not(
     tmp_path: Path,
 ) -> None:
-    here = Metrics(tmp_path)
+    here = ResolverMetrics(tmp_path)
     here.started()
     here.ended(REDIRECT, 0.02, 0.0)
     others = [Resolving(tmp_path, 10), Resolving(tmp_path, 100)]
@@ -112,14 +112,14 @@ def test_numbers_are_summed_over_processes_and_outlive_them_but_what_is_in_hand_
 
 def test_a_new_process_takes_the_file_of_one_that_has_ended_and_counts_on(tmp_path: Path) -> None:
     for count in (1, 2, 3):
-        metrics = Metrics(tmp_path)
+        metrics = ResolverMetrics(tmp_path)
         metrics.started()
         metrics.ended(AlertKind.NOT_FOUND, 1.0, 0.0)
         assert numbers(metrics)['resolutions_total{outcome="not-found"}'] == count
         metrics.started()
         metrics.close()
     assert [path.name for path in (tmp_path / FOLDER).iterdir()] == ["0"]
-    assert numbers(Metrics(tmp_path))["in_flight"] == 0
+    assert numbers(ResolverMetrics(tmp_path))["in_flight"] == 0
 
 
 def test_numbers_of_another_version_are_begun_anew(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_strange_files_in_the_folder_are_no_numbers(tmp_path: Path, content: byt
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / "0").write_bytes(content)
     (tmp_path / FOLDER / "note").write_bytes(content)
-    metrics = Metrics(tmp_path)
+    metrics = ResolverMetrics(tmp_path)
     metrics.ended("redirect", 0.0, 0.0, rounds=1)
     assert numbers(metrics)["rounds_total"] == 1
 
@@ -147,7 +147,7 @@ def test_where_no_file_can_be_had_a_process_counts_for_itself_and_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / FOLDER).touch()
-    metrics = Metrics(tmp_path)
+    metrics = ResolverMetrics(tmp_path)
     metrics.ended("redirect", 0.0, 0.0, rounds=1)
     assert (numbers(metrics)["rounds_total"], numbers(metrics)["workers"]) == (1, 1)
     assert len(caplog.records) == 1
@@ -155,7 +155,7 @@ def test_where_no_file_can_be_had_a_process_counts_for_itself_and_says_so(
 
 def test_everything_that_is_counted_is_told_by_its_kind(tmp_path: Path) -> None:
     counts = Counts()
-    metrics = Metrics(tmp_path)
+    metrics = ResolverMetrics(tmp_path)
     metrics.follow(counts, lambda: 7, lambda: 2)
     metrics.query_ended("answered", 0.2)
     metrics.query_ended("asleep")
@@ -184,11 +184,11 @@ def test_everything_that_is_counted_is_told_by_its_kind(tmp_path: Path) -> None:
 
 def test_what_stores_count_is_added_up_over_all_processes_also_past_ones(tmp_path: Path) -> None:
     for lost in (3, 4):
-        metrics = Metrics(tmp_path)
+        metrics = ResolverMetrics(tmp_path)
         metrics.follow_stores(lambda: lost, lambda: 0, lambda: 1, lambda: 2)  # noqa: B023 - read in this turn only
         metrics.text()
         metrics.close()
-    seen = numbers(Metrics(tmp_path))
+    seen = numbers(ResolverMetrics(tmp_path))
     assert [seen[f'not_kept_total{{where="{where}"}}'] for where in ("answers", "hints", "evidence")] == [
         7,
         0,
@@ -203,13 +203,15 @@ def test_durations_are_counted_in_buckets_that_stay_as_they_are(tmp_path: Path) 
     for name in ("resolution_seconds", "question_seconds"):
         start = f'{name}_bucket{{le="'
         found = [
-            each.removeprefix(start).rstrip('"}') for each in numbers(Metrics(tmp_path)) if start in each
+            each.removeprefix(start).rstrip('"}')
+            for each in numbers(ResolverMetrics(tmp_path))
+            if start in each
         ]
         assert " ".join(found) == bounds
 
 
 def test_gauges_that_every_process_knows_whole_are_not_added_up(tmp_path: Path) -> None:
-    many = [Metrics(tmp_path) for _ in range(3)]
+    many = [ResolverMetrics(tmp_path) for _ in range(3)]
     for each in many:
         each.follow(Counts(), lambda: 5, lambda: 2)
         each.text()
@@ -226,7 +228,7 @@ def test_what_a_worker_without_clicks_shows_is_seconds_old(
         make_resolver(tmp_path, around)
         with serve_fast_path(tmp_path, around) as resolver:
             assert " 302 " in resolver.ask(item(0, 0))
-            other = Metrics(tmp_path)
+            other = ResolverMetrics(tmp_path)
             until(lambda: numbers(other)["archives_included"] == 2)
             resolver.include(around[0])
             until(lambda: numbers(other)["archives_included"] == 1)
@@ -254,7 +256,7 @@ def test_what_a_worker_without_clicks_shows_is_seconds_old(
 def test_they_are_not_shown_to_clients_outside(
     tmp_path: Path, who: Request, networks: tuple[str, ...], allowed: bool
 ) -> None:
-    answer = Metrics(tmp_path).answer(who, networks)
+    answer = ResolverMetrics(tmp_path).answer(who, networks)
     assert (answer is not None) is allowed
 
 
@@ -264,7 +266,7 @@ def test_they_are_not_shown_to_clients_outside(
 def test_clients_that_do_not_ask_for_openmetrics_get_the_prometheus_format(
     tmp_path: Path, accept: str
 ) -> None:
-    metrics = Metrics(tmp_path)
+    metrics = ResolverMetrics(tmp_path)
     request = Request("GET", "/-/metrics", "", {b"accept": accept.encode()}, ("127.0.0.1",))
     response = metrics.answer(request, ())
     assert response is not None
@@ -275,7 +277,7 @@ def test_clients_that_do_not_ask_for_openmetrics_get_the_prometheus_format(
 
 
 def test_openmetrics_says_the_same(tmp_path: Path) -> None:
-    metrics = Metrics(tmp_path)
+    metrics = ResolverMetrics(tmp_path)
     metrics.started(3)
     metrics.ended(REDIRECT, 0.02, 0.0, 2, rounds=1, hint="right")
     accept = b"application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3"

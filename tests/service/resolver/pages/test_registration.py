@@ -275,11 +275,15 @@ def test_the_form_has_the_fields_of_an_application_and_their_limits(tmp_path: Pa
 
 def test_a_form_of_another_site_or_no_form_at_all_is_refused(tmp_path: Path) -> None:
     async def scene(here: Scene) -> None:
-        assert (await here.apply(origin="http://evil.example")).status == 403
+        foreign = await here.apply(origin="http://evil.example")
+        assert foreign.status == 403
+        assert json.loads(foreign.body)["problem"] == "the form was sent from another site"
         assert (await here.apply(origin="null")).status == 403
         assert (await here.apply(origin="http://[")).status == 403
         assert (await here.apply(sec_fetch_site="cross-site")).status == 403
-        assert (await here.apply(content_type="application/json")).status == 415
+        other = await here.apply(content_type="application/json")
+        assert other.status == 415
+        assert json.loads(other.body)["problem"] == "this is not the form that was expected"
         for body in (b"\xff\xfe", b"a=1&" * 100, b"service_ibi=a&service_ibi=b", b"other=1", b"mail=%ff"):
             assert (await here.apply(body)).status == 415
         assert here.at.registry.registered() == []

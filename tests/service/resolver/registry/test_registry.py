@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 import pytest
 from alembic import command
 from alembic.config import Config
+from sqlalchemy import MetaData, Table
 
 import ibi.resolver
 from ibi.errors import NotHeld, ParseError, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import InclusionRequest, is_key
 from ibi.resolver.model.archive import Move
+from ibi.resolver.registry.database import metadata
 from ibi.resolver.registry.keys import hash_key, is_weak_key, strong_key
 from ibi.resolver.registry.registrations import MOST_APPLICATIONS
 from ibi.resolver.registry.registry import MIGRATIONS, Registry
@@ -127,6 +129,23 @@ def test_two_hundred_applications_wait_and_no_more(path: Path, registry: Registr
     assert len(registry.registered()) == MOST_APPLICATIONS == 200
     registry.refuse(OTHER)
     assert registry.apply(late, "c.example", "c@b.example")
+
+
+def test_the_tables_of_the_code_are_those_that_the_migrations_make(path: Path) -> None:
+    engine, made = open_engine(path), MetaData()
+    migrate(engine, MIGRATIONS)
+    made.reflect(engine)
+    engine.dispose()
+
+    def columns(table: Table) -> dict[str, tuple[str, bool | None, bool]]:
+        return {
+            each.name: (str(each.type), each.nullable, each.primary_key)  # as SQL names the types
+            for each in table.columns
+        }
+
+    assert set(metadata.tables) == set(made.tables) - {"alembic_version"}
+    for name, table in metadata.tables.items():
+        assert columns(table) == columns(made.tables[name])
 
 
 @pytest.mark.proves("REG-02")

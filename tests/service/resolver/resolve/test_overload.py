@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -19,9 +20,9 @@ from ibi.protocol.messages import UrlRequest
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.verb_list import VerbList
 from ibi.resolver.cache.answers import AnswerCache
-from ibi.resolver.cache.change_requests import ChangeRequests
-from ibi.resolver.cache.rows import Snapshot
-from ibi.resolver.metrics.metrics import Metrics
+from ibi.resolver.cache.change_requests import ChangesRequester
+from ibi.resolver.cache.rows import Snapshot, question
+from ibi.resolver.metrics.metrics import ResolverMetrics
 from ibi.resolver.model.archive import Archive, Members
 from ibi.resolver.resolve import queries
 from ibi.resolver.resolve.breaker import FAILURES, HOUR, OPEN_SECONDS, CircuitBreakers
@@ -44,16 +45,22 @@ if TYPE_CHECKING:
 @asynccontextmanager
 async def questions(client: Client, health: CircuitBreakers) -> AsyncIterator[Queries]:
     with tempfile.TemporaryDirectory() as folder:
-        memory, metrics = AnswerCache(Path(folder) / "memory", lambda: 1e9), Metrics(Path(folder))
-        yield Queries(client, health, memory, metrics, ChangeRequests(client, memory, tuple))
+        memory, metrics = AnswerCache(Path(folder) / "memory", lambda: 1e9), ResolverMetrics(Path(folder))
+        yield Queries(client, health, memory, metrics, ChangesRequester(client, memory, tuple))
         memory.close()
         metrics.close()
 
 
 def round_of_all(
-    asking: Queries, archives: Sequence[Archive], number: int, left: float, *, reuse: bool = False
+    asking: Queries,
+    archives: Sequence[Archive],
+    number: int,
+    left: float,
+    *,
+    reuse: bool = False,
+    members: Members | None = None,
 ) -> Round:
-    members = Members.of(archives, probation=False)
+    members = members or Members.of(archives, probation=False)
     item = parse_ibi(f"example.org/a/2020/01.02.00.{number:02}")
     query = UrlRequest(("192.0.2.1",), item, verbs=VerbList(()))
     deadline = asyncio.get_running_loop().time() + left
@@ -78,6 +85,24 @@ def test_an_archive_whose_circuit_is_open_costs_a_client_nothing() -> None:
                 held = round_of_all(asking, archives, 1, left=5.0)
                 await finish(held)
                 assert (len(held.queried), held.sent) == (2, 1)
+
+    asyncio.run(main())
+
+
+def test_an_archive_on_probation_whose_circuit_is_open_does_not_count_as_asked() -> None:
+    async def main() -> None:
+        async with among(archive("a", Behaviour()), archive("new", Behaviour(), 2)) as (client, archives):
+            new = replace(archives[1], confirmed=False)
+            breakers = CircuitBreakers()
+            for _ in range(FAILURES):
+                breakers.failed(
+                    new.service, asyncio.get_running_loop().time(), PeerUnreachable("no connection")
+                )
+            async with questions(client, breakers) as asking:
+                members = Members.of((archives[0], new), probation=True)
+                held = round_of_all(asking, archives, 1, left=5.0, members=members)
+                await finish(held)
+                assert (held.queried, held.silent, held.sent) == ([archives[0]], [], 1)
 
     asyncio.run(main())
 
@@ -172,6 +197,35 @@ def test_a_query_whose_turn_comes_too_late_is_refused_and_no_archive_is_asked() 
         assert len(one.received) == 1
 
     run_with_false_clock(main())
+
+
+def test_while_a_round_waits_for_its_turn_expired_answers_are_used(tmp_path: Path) -> None:
+    async def main() -> None:
+        one, busy = archive("a", Behaviour(BODY)), InFlight(10**6, of_rounds=10**6)
+        async with among(one, archive("b", Behaviour(BODY), 2)) as (client, archives):
+            memory, metrics = AnswerCache(tmp_path / "memory", lambda: 1e9), ResolverMetrics(tmp_path)
+            asking = Queries(
+                client, CircuitBreakers(), memory, metrics, ChangesRequester(client, memory, tuple)
+            )
+            asking.fair_queue = FairQueue(busy)
+            held = round_of_all(asking, archives, 1, left=5.0, reuse=True)
+            memory.put(archives[0].service, question(held.query), BODY, 60.0)
+            async with aclosing(held.responses()) as responses:
+                heard = [(each.archive.address, each.source, held_for(held)) async for each in responses]
+            (stale,) = heard
+            assert stale[:2] == ("a.example", "stale")
+            assert stale[2] == pytest.approx(TIMES.stale_after, abs=0.01)
+            assert held.refused
+            assert held_for(held) == pytest.approx(5.0, abs=0.01)
+            memory.close()
+            metrics.close()
+        assert one.received == []
+
+    run_with_false_clock(main())
+
+
+def held_for(held: Round) -> float:
+    return asyncio.get_running_loop().time() - held.began
 
 
 async def first_known(held: Round) -> float | None:

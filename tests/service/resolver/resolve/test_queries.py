@@ -17,8 +17,8 @@ from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.verb_list import VerbList
 from ibi.resolver.cache.answers import AnswerCache
-from ibi.resolver.cache.change_requests import ChangeRequests
-from ibi.resolver.metrics.metrics import Metrics
+from ibi.resolver.cache.change_requests import ChangesRequester
+from ibi.resolver.metrics.metrics import ResolverMetrics
 from ibi.resolver.model.archive import Archive, ArchiveResponse, Members
 from ibi.resolver.resolve.answer_reader import AnswerReader
 from ibi.resolver.resolve.breaker import CircuitBreakers
@@ -51,8 +51,8 @@ async def ask_them(
 ) -> AsyncGenerator[ArchiveResponse, None]:
     """Ask as the standard says: all Archives at once."""
     with tempfile.TemporaryDirectory() as folder:
-        memory, metrics = AnswerCache(Path(folder) / "memory", lambda: 1e9), Metrics(Path(folder))
-        queries = Queries(client, CircuitBreakers(), memory, metrics, ChangeRequests(client, memory, tuple))
+        memory, metrics = AnswerCache(Path(folder) / "memory", lambda: 1e9), ResolverMetrics(Path(folder))
+        queries = Queries(client, CircuitBreakers(), memory, metrics, ChangesRequester(client, memory, tuple))
         members = Members.of(archives, probation=False)
         deadline = asyncio.get_running_loop().time() + overall
         terms = Terms(deadline, memory.snapshot(), wait_for_all=wait_for_all, client="192.0.2.1")

@@ -420,6 +420,22 @@ def test_while_its_archive_is_silent_an_older_answer_is_used(tmp_path: Path) -> 
     play(tmp_path, cast, scene, now=lambda: moment[0])
 
 
+def test_an_explanation_shows_what_each_archive_answered_and_when(tmp_path: Path) -> None:
+    cast = [archive("a", answer_of("a"), after=0.1), archive("b", answer_of("b", "Copy"), 2, after=0.3)]
+
+    async def scene(running: Running) -> None:
+        target = f"/-/explain{TARGET}?ibiurl.requireditemstatus=Original"
+        explained = json.loads((await running.ask(target, "Accept: application/json")).body)
+        [trace] = explained["rounds"]
+        facts = [
+            (each["address"], each["milliseconds"], each["pairs"]["url"]) for each in trace["statements"]
+        ]
+        assert facts == [("a.example", 100, "http://a.example/x"), ("b.example", 300, "http://b.example/x")]
+        assert (explained["milliseconds"], explained["outcome"]["location"]) == (300, "http://a.example/x")
+
+    play(tmp_path, cast, scene)
+
+
 @pytest.mark.proves("RES-13")
 def test_a_negative_answer_is_cached_for_a_minute_and_no_longer(tmp_path: Path) -> None:
     moment = [1_700_000_000.0]

@@ -166,6 +166,43 @@ def test_a_change_of_this_process_stays_while_older_counters_are_looked_at(url: 
     assert store.count("evidence") < 0
 
 
+@pytest.mark.parametrize(
+    ("error", "reported"),
+    [(SetupError("it cannot be read now"), ": it cannot be read now"), (ValueError("a fault of ours"), "")],
+)
+def test_a_part_that_could_not_be_read_again_is_read_at_the_next_look(
+    url: str, caplog: pytest.LogCaptureFixture, error: Exception, reported: str
+) -> None:
+    reads = list[int]()
+
+    def read() -> None:
+        reads.append(1)
+        if len(reads) in {2, 3, 5}:
+            raise error
+
+    class Counting:
+        """A connection that reads no change before the fifth look."""
+
+        numbers = iter((0, 0, 0, 0, 1, 1, 1))
+
+        def execute(self, _: str) -> Counting:
+            return self
+
+        def fetchall(self) -> list[tuple[str, int]]:
+            return [("document a", next(self.numbers))]
+
+    with closing(SharedStore(url)) as store:
+        store.follow("document a", read)
+        seen, connection = list[int](), Counting()
+        for _ in range(7):
+            store.look(connection)
+            seen.append(len(reads))
+    # Read once more after `follow`, which failed twice; then for the change, which failed once.
+    assert seen == [2, 3, 4, 4, 5, 6, 6]
+    assert caplog.messages == [f"a change of another node was not followed{reported}"] * 3
+    assert {bool(each.exc_info) for each in caplog.records} == {not reported}
+
+
 def test_a_notice_that_is_lost_loses_nothing(url: str, postgresql: PostgreSQL) -> None:
     """The trigger counts, but does not tell: as if every notice was lost on its way."""
     body = postgresql.execute("SELECT prosrc FROM pg_proc WHERE proname = 'count_change'", name(url))[0][0]

@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 import ibi
+from ibi.archive.service import metrics as archives
 from ibi.http.metrics.numbers import Families, Family
 from ibi.http.metrics.requests import RequestMetrics, families_of_requests
+from ibi.minting import metrics as mints
+from ibi.resolver.metrics import metrics as resolvers
 
 FAMILIES = Families(
     "ibi_test",
@@ -32,6 +35,26 @@ def metrics(tmp_path: Path) -> Iterator[Metrics]:
     made = Metrics(tmp_path, FAMILIES, lambda _, target: "file" if target.startswith(b"/col") else "page")
     yield made
     made.close()
+
+
+SUM, MAXIMUM = False, True
+GAUGES = [
+    (archives.FAMILIES, {"acknowledgments_waiting": SUM}),
+    (mints.FAMILIES, {}),
+    (
+        resolvers.FAMILIES,
+        {"thanks_queued": SUM, "in_flight": SUM, "archives_included": MAXIMUM, "archives_asleep": MAXIMUM},
+    ),
+]
+
+
+@pytest.mark.parametrize(("families", "decided"), GAUGES, ids=lambda each: getattr(each, "prefix", ""))
+def test_whether_the_values_of_processes_are_added_up_was_decided_for_each_gauge(
+    families: Families, decided: dict[str, bool]
+) -> None:
+    """A gauge of which each process knows the total (`of_all`) would be shown once for each process."""
+    gauges = [each for each in families.all if each.kind == "gauge"]
+    assert {each.name: each.of_all for each in gauges} == decided
 
 
 def counted(metrics: Metrics) -> dict[str, float]:

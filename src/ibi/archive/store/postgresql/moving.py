@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _NEW: Final = "catalogue.new.sqlite"
 _FILE: Final = "catalogue.sqlite"
 _PARTS: Final = ("", "-wal", "-shm")
+_CANNOT_WRITE: Final = "{path} cannot be written: {reason}"
 
 
 def move_store(directory: DataDirectory, to: str, progress: Callable[[int], None] = lambda _: None) -> int:
@@ -70,10 +71,13 @@ def move_store(directory: DataDirectory, to: str, progress: Callable[[int], None
                 nodes.take_in(data, to, texts, kept)
             else:
                 to_files(_row(settings.store), data, directory.machine)
-                _keep_old(data, kept, take_new=True)  # an earlier move may have left an old one
+                with setup_errors(_CANNOT_WRITE, path=kept):
+                    _keep_old(data, kept)  # what an earlier move has left
+                    _take_new(data)
                 nodes.take_out(data, texts)
         if to:
-            _keep_old(data, kept, take_new=False)
+            with setup_errors(_CANNOT_WRITE, path=kept):
+                _keep_old(data, kept)
         if documents is not None:
             nodes.end(documents)
     return count
@@ -112,14 +116,18 @@ def _copy(source: Engine, store: Path | str, progress: Callable[[int], None]) ->
         target.dispose()
 
 
-def _keep_old(data: Path, kept: Path, *, take_new: bool) -> None:
-    """Move the file of a catalogue, if there is one, to lost+found; perhaps give its name to the new file."""
-    with setup_errors("{path} cannot be written: {reason}", path=kept):
-        for part in _PARTS:
-            if (old := data / f"{_FILE}{part}").exists():
-                make_folder(kept)
-                old.rename(kept / old.name)
-        for part in _PARTS if take_new else ():
-            if (new := data / f"{_NEW}{part}").exists():
-                new.rename(data / f"{_FILE}{part}")
-        flush_folder(data)
+def _keep_old(data: Path, kept: Path) -> None:
+    """Move the file of a catalogue, if there is one, to lost+found."""
+    for part in _PARTS:
+        if (old := data / f"{_FILE}{part}").exists():
+            make_folder(kept)
+            old.rename(kept / old.name)
+    flush_folder(data)
+
+
+def _take_new(data: Path) -> None:
+    """Give the new file the name of a catalogue."""
+    for part in _PARTS:
+        if (new := data / f"{_NEW}{part}").exists():
+            new.rename(data / f"{_FILE}{part}")
+    flush_folder(data)

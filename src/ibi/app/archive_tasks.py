@@ -1,4 +1,4 @@
-"""Assembly of an Archive's own tasks: hand-overs, the settling of restored originals, copies, and further duties."""
+"""Assembly of an Archive's periodic tasks: hand-overs, the settling of restored originals, copies, and others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ibi.archive.replication.refreshing import refresh_task
 from ibi.archive.replication.restored_originals import SETTLE_EVERY, Settler, SettlingDuty
 from ibi.http.client import AddressPolicy, Client
 from ibi.runtime.shared.store import store_of
-from ibi.runtime.tasks import PeriodicTask, PeriodicTasks
+from ibi.runtime.tasks import DoneBy, PeriodicTask, PeriodicTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,110 +28,110 @@ if TYPE_CHECKING:
     from ibi.archive.membership.joining import WatchedArchiveSettings
     from ibi.archive.store.data_directory import DataDirectory
     from ibi.archive.store.tables.catalogue import Catalogue
-    from ibi.http.client.address import Names
+    from ibi.http.client.address import HostLookup
     from ibi.runtime.settings import ArchiveSettings
 
 EXPIRE_EVERY: Final = 3600.0
 """Seconds between two checks for abandoned uploads."""
 
 
-def following_tasks(
+def task_loops(
     watched: WatchedArchiveSettings,
     directory: DataDirectory,
     catalogue: Catalogue,
-    names: Names | None,
+    host_lookup: HostLookup | None,
     ended: Callable[[str, bool], None],
     *,
-    everywhere: bool | None = None,
+    only: DoneBy | None = None,
 ) -> list[PeriodicTasks]:
-    """Make the tasks of the first process, which follow the settings: hand-overs, settling, copies, duties.
+    """Make the loops of tasks of the first process; the tasks follow the settings.
 
-    `ended`: as `PeriodicTasks` takes it. `everywhere`: only the tasks that each node has (True), only the others
-    (False), or all (None).
+    `ended`, `only`: as `PeriodicTasks` takes them.
     """
     # Separate loops, because no task must wait for the refresh of a large copy, which may take a day, and a
     # hand-over not even for a portion of an audit.
-    each_of = (_transfer_tasks, _settling_tasks, _refresh_tasks, _duties)
     return [
-        _following(watched, partial(tasks, directory, catalogue, names), ended, everywhere=everywhere)
-        for tasks in (each_of[-1:] if everywhere else each_of)
+        _loop(watched, partial(tasks, directory, catalogue, host_lookup), ended, only)
+        for tasks in (_transfer_tasks, _settling_tasks, _refresh_tasks, _other_tasks)
     ]
 
 
-def _following(
+def _loop(
     watched: WatchedArchiveSettings,
     make: Callable[[ArchiveSettings], list[PeriodicTask]],
     ended: Callable[[str, bool], None],
-    *,
-    everywhere: bool | None,
+    only: DoneBy | None,
 ) -> PeriodicTasks:
     """Make a loop of tasks that follow the settings."""
     # A cache of one entry: tasks are made again when the settings change, and otherwise keep their state.
     made = lru_cache(maxsize=1)(make)
-    return PeriodicTasks(lambda: made(watched.current().settings), ended, everywhere=everywhere)
+    return PeriodicTasks(lambda: made(watched.current().settings), ended, only=only)
 
 
 def _transfer_tasks(
-    directory: DataDirectory, catalogue: Catalogue, names: Names | None, settings: ArchiveSettings
+    directory: DataDirectory, catalogue: Catalogue, host_lookup: HostLookup | None, settings: ArchiveSettings
 ) -> list[PeriodicTask]:
     """Make the task that continues transfers of originals to other Archives."""
     item_store = directory.item_store_over(catalogue, settings)
-    giver = Giver(item_store, directory.path, settings.root, names)
+    giver = Giver(item_store, directory.path, settings.root, host_lookup)
     return [PeriodicTask("hand-overs", transfers.EVERY_SECONDS, giver.advance_all)]
 
 
 def _settling_tasks(
-    directory: DataDirectory, catalogue: Catalogue, names: Names | None, settings: ArchiveSettings
+    directory: DataDirectory, catalogue: Catalogue, host_lookup: HostLookup | None, settings: ArchiveSettings
 ) -> list[PeriodicTask]:
     """Make the task that settles originals that came back from a backup."""
     item_store = directory.item_store_over(catalogue, settings)
-    duty = SettlingDuty(Settler(item_store, directory.path, names))
+    duty = SettlingDuty(Settler(item_store, directory.path, host_lookup))
     return [PeriodicTask("settling", SETTLE_EVERY, duty.look)]
 
 
 def _refresh_tasks(
-    directory: DataDirectory, catalogue: Catalogue, names: Names | None, settings: ArchiveSettings
+    directory: DataDirectory, catalogue: Catalogue, host_lookup: HostLookup | None, settings: ArchiveSettings
 ) -> list[PeriodicTask]:
     """Make the task that refreshes copies, unless they are refreshed only on demand."""
     if not settings.refresh_hours:
         return []
-    copier = _copier(directory, catalogue, names, settings)
+    copier = _copier(directory, catalogue, host_lookup, settings)
     return [refresh_task(copier, settings.refresh_hours, time.time)]
 
 
 def copy_follower(
-    watched: WatchedArchiveSettings, directory: DataDirectory, catalogue: Catalogue, names: Names | None
+    watched: WatchedArchiveSettings,
+    directory: DataDirectory,
+    catalogue: Catalogue,
+    host_lookup: HostLookup | None,
 ) -> CopyFollower:
     """Make the follower of the Archives from which copies come; it rests while copies are refreshed on demand only."""
-    made = lru_cache(maxsize=1)(partial(_copier, directory, catalogue, names))
+    made = lru_cache(maxsize=1)(partial(_copier, directory, catalogue, host_lookup))
 
     def copier() -> Copier | None:
         settings = watched.current().settings
         return made(settings) if settings.refresh_hours else None
 
-    public, private = (Client(AddressPolicy(allow_private=allowed), names) for allowed in (False, True))
+    public, private = (Client(AddressPolicy(allow_private=allowed), host_lookup) for allowed in (False, True))
     return CopyFollower(catalogue, copier, public, private)
 
 
 def _copier(
-    directory: DataDirectory, catalogue: Catalogue, names: Names | None, settings: ArchiveSettings
+    directory: DataDirectory, catalogue: Catalogue, host_lookup: HostLookup | None, settings: ArchiveSettings
 ) -> Copier:
     item_store = directory.item_store_over(catalogue, settings)
-    return Copier(item_store, settings.resolver, settings.largest_upload, names)
+    return Copier(item_store, settings.resolver, settings.largest_upload, host_lookup)
 
 
-def _duties(
+def _other_tasks(
     directory: DataDirectory,
     catalogue: Catalogue,
-    _names: Names | None,
+    _host_lookup: HostLookup | None,
     settings: ArchiveSettings,
 ) -> list[PeriodicTask]:
-    """Make the duties that have no loop of their own: uploads, the filter, objects in S3, audits."""
+    """Make the tasks that have no loop of their own: uploads, the filter, objects in S3, audits."""
     uploads = upload_store(directory, settings)
-    expire = PeriodicTask("uploads", EXPIRE_EVERY, lambda: asyncio.to_thread(uploads.expire), everywhere=True)
-    tasks = [expire]
+    expire = partial(asyncio.to_thread, uploads.expire)
+    tasks = [PeriodicTask("uploads", EXPIRE_EVERY, expire, done_by=DoneBy.EACH_NODE)]
     if settings.holdings_filter:
-        tasks.append(HoldingsFilterFile(catalogue, directory.path).duty())
+        tasks.append(HoldingsFilterFile(catalogue, directory.path).task())
     if settings.files:
         from ibi.archive.store.s3_duty import object_task
 
