@@ -295,8 +295,13 @@ def test_another_password_ends_every_session_and_the_old_one_opens_nothing(serve
     assert served.new_browser().sign_in("ana", "a longer one still").status == 303
     still = served.new_browser()
     still.sign_in("ana", "a longer one still")
+    [session] = still.cookies.values()
+    sessions = Sessions(served.archive.data / "sessions.sqlite", time.time)
     accounts.set_password("ana", PASSWORD)  # at a terminal
+    assert sessions.find(session) is not None
     assert still.look("/-/admin").status == 303
+    assert sessions.find(session) is None
+    sessions.close()
     again = served.new_browser("ana")
     accounts.remove("ana")
     assert again.look("/-/admin").status == 303
@@ -561,6 +566,9 @@ def test_a_session_ends_by_idleness_by_age_and_by_a_clock_that_was_set_back(tmp_
     assert made.find(old) is not None
     clock.now += 100
     assert made.find(idle) is None
+    clock.now -= 1
+    assert made.find(idle) is None  # what has ended does not come back
+    clock.now += 1
     begun = clock.now - IDLE
     while clock.now + 1800 < begun + ABSOLUTE:
         assert made.find(old) is not None
@@ -568,6 +576,8 @@ def test_a_session_ends_by_idleness_by_age_and_by_a_clock_that_was_set_back(tmp_
     clock.now = begun + ABSOLUTE - 1
     assert made.find(old) is not None
     clock.now += 1
+    assert made.find(old) is None
+    clock.now -= 1
     assert made.find(old) is None
     early = made.start("maria", "stamp")
     clock.now -= 3600
