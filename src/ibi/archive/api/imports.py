@@ -121,7 +121,6 @@ class Imports:
         """Return the columns of a CSV file and its first records. Raises NotHeld, Refusal, BadItem, SetupError."""
         with self._uploads.whole(upload, who) as path, path.open("rb") as file:
             columns = table_columns(file) if kind == "csv" else TableColumns()
-            file.seek(0)
             records = [] if columns.unknown else first_records(file, kind, MOST_PREVIEWED)
         left_out = {name for each in records for name in each.left_out}
         return ImportPreview(TableColumns(columns.known, (*columns.unknown, *sorted(left_out))), records)

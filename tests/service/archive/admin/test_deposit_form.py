@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ibi.accounts.layout import Form
+from ibi.archive.admin import kept_files
 from ibi.archive.admin.item_form import (
     PersonRow,
     changes_from_form,
@@ -336,9 +337,23 @@ def test_files_survive_an_error_are_replaced_and_removed(maria: Librarian) -> No
     [b] = [text for name, text in typed if name == "upload" and text.endswith(" b.txt")]
     page = send(maria, *typed, ("step", f"drop:{b}"), files=(("a.txt", b"newer"),))
     assert "b.txt" not in page.text
-    typed = [pair for pair in fields_of(page) if pair[0] not in {"dc.date", "step"}]
-    shown = item(maria, send(maria, *typed, ("dc.date", "2026")))
+    typed = [pair for pair in fields_of(page) if pair[0] not in {"dc.date", "step", "target"}]
+    page = send(maria, *typed, ("step", f"drop:{b}"))  # the button was pressed twice
+    assert page.status == 200
+    # The file that was to open first is no longer there.
+    shown = item(maria, send(maria, *typed, ("dc.date", "2026"), ("target", "b.txt")))
     assert {name: each["size"] for name, each in shown["files"].items()} == {"a.txt": 5}
+    assert shown.get("target", "a.txt") == "a.txt"
+
+
+def test_of_two_errors_the_first_one_is_shown(maria: Librarian, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_files, "MOST_KEPT", 1)
+    maria.look(DEPOSIT)
+    files = (("a.txt", b"a"), ("b.txt", b"b"))
+    page = send(maria, *ARTICLE[:-1], ("dc.date", "31/02/2026"), files=files)
+    assert page.status == 422
+    assert 'href="#dc.date"' in page.text
+    assert "at most 1 files can wait" not in page.text
 
 
 def test_a_full_disk_loses_nothing_that_was_typed(served: AdministeredArchive, maria: Librarian) -> None:

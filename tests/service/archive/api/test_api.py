@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import socket
 import threading
@@ -23,6 +25,7 @@ from ibi.archive.model.access import day_of
 from ibi.archive.model.item import Holding
 from ibi.archive.operations import items as item_operations
 from ibi.archive.service.service import ArchiveService
+from ibi.archive.store.files import FolderFiles
 from ibi.archive.store.tables import copies
 from ibi.archive.store.tables.copies import CopySource
 from ibi.http.server.service import Service
@@ -784,6 +787,31 @@ def test_a_form_that_cannot_be_keeps_nothing(
 ) -> None:
     refused(api.ask("POST", "/items", form(*parts), Scope.DEPOSIT, content_type=FORM), status)
     assert (count(api), api.staging) == (1, [])
+
+
+def test_an_item_of_the_longest_text_is_taken_in_a_form_and_alone(api: Asking) -> None:
+    text = json.dumps(TITLE).encode().ljust(LONGEST_JSON)
+    for body, kind in ((form(('name="item"', text)), FORM), (text, "application/json")):
+        assert api.ask("POST", "/items", body, Scope.DEPOSIT, content_type=kind).status == 201
+
+
+def test_a_refused_form_keeps_no_disk_while_others_are_at_work(api: Asking) -> None:
+    with api.archive.item_store.staging_session():  # who is not alone does not clear the folder at its end
+        body = form(item_part({"odd": 1}), file_part("a.txt"))
+        refused(api.ask("POST", "/items", body, Scope.DEPOSIT, content_type=FORM), 422)
+        assert api.staging == []
+
+
+def test_a_file_that_cannot_be_discarded_now_changes_no_answer(
+    api: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(FolderFiles, "discard", fail)
+    body = form(item_part({"odd": 1}), file_part("a.txt"))
+    refused(api.ask("POST", "/items", body, Scope.DEPOSIT, content_type=FORM), 422)
+    assert api.staging == []  # the end of the session has cleared it
 
 
 @pytest.mark.parametrize("cut", [1, 2, 5, 30, 60, 100, 150, 10_000])

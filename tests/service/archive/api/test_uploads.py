@@ -18,7 +18,7 @@ import pytest
 
 from ibi.accounts.tokens import Scope
 from ibi.archive.api import uploads
-from ibi.archive.api.uploads import LIFETIME, Uploads
+from ibi.archive.api.uploads import LIFETIME, LONGEST_METADATA, Uploads
 from ibi.errors import NotHeld
 from ibi.http.response import Refusal
 from support.archive.api_fixture import (
@@ -39,6 +39,9 @@ from support.archive.archive_fixture import NOW, Clock, NewArchive
 from support.checks.flushed_files import flushes
 from support.concurrency.threads import waits_for
 from support.ports import free_port
+
+NO_LENGTH = "Upload-Length must be a whole number"
+NO_METADATA = "Upload-Metadata is a short printable text"
 
 
 @pytest.fixture
@@ -168,31 +171,52 @@ def test_a_wrong_offset_is_told_the_right_one(api: Asking) -> None:
     brought(api, path, 0, b"abc")
     for wrong in (0, 2, 4, 10, 10**17):
         answer = brought(api, path, wrong, b"x")
-        assert answer.headers["upload-offset"] == "3"
-        refused(answer, 409)
+        assert (answer.headers["upload-offset"], answer.headers["tus-resumable"]) == ("3", "1.0.0")
+        assert refused(answer, 409) == "the upload goes on at 3"
     assert offset_of(api, path) == 3
 
 
-@pytest.mark.parametrize("offset", ["", "-1", "x", "1.0", "9" * 30, "٣", "0x1"])
+@pytest.mark.parametrize("offset", ["", "-1", "x", "1.0", "9" * 19, "٣", "0x1"])
 def test_an_offset_that_is_no_number_is_refused(api: Asking, offset: str) -> None:
     path = begun(api, 10)
     given = {"upload_offset": offset.encode().decode("latin-1")} if offset else {}
-    refused(api.ask("PATCH", path, b"x", Scope.DEPOSIT, content_type=BYTES, **given), 400)
+    answer = api.ask("PATCH", path, b"x", Scope.DEPOSIT, content_type=BYTES, **given)
+    assert refused(answer, 400) == "Upload-Offset must be a whole number"
+    assert answer.headers["tus-resumable"] == "1.0.0"
 
 
 @pytest.mark.parametrize(
-    ("headers", "status"),
+    ("headers", "status", "why"),
     [
-        ({}, 400), ({"upload_length": "-1"}, 400), ({"upload_length": "x"}, 400), ({"upload_defer_length": "1"}, 400),
-        ({"upload_length": str(LARGEST + 1)}, 413), ({"upload_length": "1", "tus_resumable": "0.2.2"}, 412),
-        ({"upload_length": "1", "upload_metadata": "x" * 3000}, 400),
+        ({}, 400, NO_LENGTH),
+        ({"upload_length": "-1"}, 400, NO_LENGTH),
+        ({"upload_length": "x"}, 400, NO_LENGTH),
+        ({"upload_defer_length": "1"}, 400, NO_LENGTH),
+        ({"upload_length": str(LARGEST + 1)}, 413, f"an upload may have at most {LARGEST} bytes"),
+        (
+            {"upload_length": "1", "tus_resumable": "0.2.2"},
+            412,
+            "only version 1.0.0 of tus is understood here",
+        ),
+        ({"upload_length": "1", "upload_metadata": "x" * (LONGEST_METADATA + 1)}, 400, NO_METADATA),
+        ({"upload_length": "1", "upload_metadata": "a\x80b"}, 400, NO_METADATA),
     ],
-)  # fmt: skip
-def test_an_upload_that_cannot_be_is_not_begun(api: Asking, headers: dict[str, str], status: int) -> None:
+)
+def test_an_upload_that_cannot_be_is_not_begun(
+    api: Asking, headers: dict[str, str], status: int, why: str
+) -> None:
     answer = api.ask("POST", "/uploads", None, Scope.DEPOSIT, **headers)
-    refused(answer, status)
+    assert refused(answer, status) == why
+    assert answer.headers["tus-resumable"] == "1.0.0"
     assert status != 412 or answer.headers["tus-version"] == "1.0.0"
     assert not (api.archive.data / "uploads").exists()
+
+
+def test_the_longest_metadata_and_the_largest_upload_are_taken(api: Asking) -> None:
+    path = begun(api, LARGEST, upload_metadata="x" * LONGEST_METADATA)
+    found = api.ask("HEAD", path, None, Scope.DEPOSIT)
+    assert found.headers["upload-metadata"] == "x" * LONGEST_METADATA
+    assert found.headers["upload-length"] == str(LARGEST)
 
 
 def test_more_bytes_than_were_announced_are_refused(api: Asking) -> None:
@@ -205,7 +229,9 @@ def test_more_bytes_than_were_announced_are_refused(api: Asking) -> None:
 
 def test_bytes_of_another_type_or_without_a_length_are_refused(api: Asking) -> None:
     path = begun(api, 5)
-    refused(brought(api, path, 0, b"12345", content_type="application/json"), 415)
+    other = brought(api, path, 0, b"12345", content_type="application/json")
+    assert refused(other, 415) == f"the body must be {BYTES}"
+    assert other.headers["tus-resumable"] == "1.0.0"
     refused(brought(api, path, 0, b"12345", content_encoding="gzip"), 415)
     head = f"PATCH /-/api{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: {BYTES}\r\n"
     who = f"Authorization: Bearer {api.token(Scope.DEPOSIT)}\r\nUpload-Offset: 0\r\n\r\n"
@@ -292,7 +318,9 @@ def test_one_token_has_so_many_uploads_and_no_more(api: Asking, monkeypatch: pyt
     monkeypatch.setattr(uploads, "MOST_UPLOADS", 2)
     first = begun(api, 1)
     begun(api, 1)
-    refused(api.ask("POST", "/uploads", None, Scope.DEPOSIT, upload_length="1"), 429)
+    full = api.ask("POST", "/uploads", None, Scope.DEPOSIT, upload_length="1")
+    why = "too much is being uploaded with this token; finish or cancel another upload first"
+    assert (refused(full, 429), full.headers["retry-after"]) == (why, "60")
     assert api.ask("POST", "/uploads", None, Scope.ADMIN, upload_length="1").status == 201
     api.ask("DELETE", first, None, Scope.DEPOSIT)
     begun(api, 1)
@@ -312,7 +340,8 @@ def test_an_upload_expires_a_day_after_its_last_bytes(api: Asking) -> None:
     assert offset_of(api, path) == 2
     api.archive.clock.now += 1
     assert api.ask("HEAD", path, None, Scope.DEPOSIT).status == 410
-    refused(brought(api, path, 2, b"345"), 410)
+    expired = f"the upload {path.rpartition('/')[2]} has expired; begin it again"
+    assert refused(brought(api, path, 2, b"345"), 410) == expired
     begun(api, 1)  # a new upload removes the expired ones
     assert len(left(api)) == 2
     assert api.ask("HEAD", path, None, Scope.DEPOSIT).status == 404

@@ -84,7 +84,10 @@ def test_a_filter_of_many_pages_of_names_is_whole(
     assert all(may_hold(page, name) for name in names)
 
 
-def test_it_is_made_anew_only_when_names_have_come(archive: NewArchive) -> None:
+def test_it_is_made_anew_only_when_names_have_come(
+    archive: NewArchive, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "ibi.archive.membership.holdings_filter")
     kept = HoldingsFilterFile(archive.catalogue, archive.data)
     asyncio.run(kept.look())
     path = archive.data / FILE
@@ -97,6 +100,8 @@ def test_it_is_made_anew_only_when_names_have_come(archive: NewArchive) -> None:
     assert may_hold(path.read_bytes(), parse_name(REP).canonical)
     assert path.stat().st_ino != first
     assert [each.name for each in archive.data.glob("holdings*")] == [FILE]
+    logged = [each.getMessage() for each in caplog.records]
+    assert logged == [f"the holdings filter tells of {number} names now" for number in (2, 3)]
 
 
 def test_the_page_is_given_once_to_who_has_it_already(new_archive: Callable[..., NewArchive]) -> None:
@@ -126,10 +131,16 @@ def test_an_archive_of_too_many_names_publishes_none(
     archive: NewArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     look(archive)
-    monkeypatch.setattr(holdings_filter, "MOST_NAMES", 1)
-    with pytest.raises(SetupError, match="more than 1 names"):
-        look(archive)
-    assert not (archive.data / FILE).exists()
+    with archive.catalogue.reading() as run:
+        names = listings.count_names(run)
+    monkeypatch.setattr(holdings_filter, "MOST_NAMES", names)
+    look(archive)
+    archive.load({"rep": REP, "url": "http://far.example/"})
+    for _ in range(2):
+        with pytest.raises(SetupError) as refused:
+            look(archive)
+        assert str(refused.value) == f"an Archive of more than {names} names publishes no holdings filter"
+        assert not (archive.data / FILE).exists()
 
 
 @pytest.mark.parametrize("wanted", [True, False])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -75,6 +76,8 @@ def test_an_upload_is_used_by_one_request_at_a_time_over_all_nodes(nodes: Nodes)
             pass
         with pytest.raises(UploadInUse):
             nodes.there.delete(upload, "t")
+        with pytest.raises(NotHeld):  # who has another token does not hear that there is one
+            nodes.there.delete(upload, "another token")
     with pytest.raises(Refusal, match="is not complete: 0 of 10 bytes"), nodes.there.whole(upload, "t"):
         pass
     with pytest.raises(NotHeld):
@@ -131,3 +134,14 @@ def test_an_upload_expires_a_day_after_its_last_bytes(nodes: Nodes) -> None:
     nodes.there.expire()
     with pytest.raises(NotHeld):
         nodes.here.find(upload, "t")
+
+
+def test_what_a_killed_process_has_put_together_goes_after_a_day(nodes: Nodes) -> None:
+    nodes.folder.mkdir(exist_ok=True)
+    for name, seconds in (("old.whole", LIFETIME), ("young.whole", LIFETIME - 1), ("old.other", LIFETIME)):
+        moment = nodes.clock.now - seconds
+        (nodes.folder / name).touch()
+        os.utime(nodes.folder / name, (moment, moment))
+    (nodes.folder / "gone.whole").symlink_to("nothing")  # as if another node had removed it meanwhile
+    nodes.here.expire()
+    assert {path.name for path in nodes.folder.iterdir()} == {"young.whole", "old.other", "gone.whole"}

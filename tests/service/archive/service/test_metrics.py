@@ -121,23 +121,42 @@ def test_an_archive_tells_what_it_was_asked_what_it_holds_and_what_is_wrong(tmp_
     assert found["files_damaged"] == found["transfers_open"] == found["jobs failed"] == 0
 
 
-def test_they_are_for_this_machine_and_the_networks_of_the_settings(tmp_path: Path) -> None:
+def test_they_are_for_this_machine_and_the_networks_of_the_settings(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     with running_archive(tmp_path, metrics_networks=("203.0.113.0/24",)) as program:
         assert page(program)[0] == 404
-    with running_archive(tmp_path / "other") as program:
-        assert page(program)[0] == 200
+    backups = tmp_path / "backups"  # no folder, which takes only their moment away
+    backups.touch()
+    with running_archive(tmp_path / "other", backup_folder=str(backups)) as program:
+        status, whole = page(program)
+        found = samples(whole)
+        assert (status, found["catalogue_readable"], found["disk_free_bytes"] > 1) == (200, 1, True)
+        assert "last_backup_timestamp_seconds" not in found
         status, text = page(program, X_Forwarded_For="203.0.113.7")
         assert (status, "ibi_archive" in text) == (404, False)
+    logged = f"the metrics are incomplete: {backups} cannot be used: Not a directory"
+    assert logged in capfd.readouterr().err
 
 
 def test_messages_that_were_answered_at_once_are_counted_with_the_others(metrics: ArchiveMetrics) -> None:
     metrics.answered("message", 200, 0.5)
     metrics.counts.at_once[200] += 3
     metrics.counts.at_once[400] += 1
-    metrics.poll()  # each is counted once
+    metrics.counts.changes["names"] += 2
+    for _ in range(2):
+        metrics.poll()  # each is counted once
     found = samples(metrics.text(open_metrics=True).decode())
+    assert found["change_requests_total names"] == 2
     assert (found["requests_total message 2xx"], found["requests_total message 4xx"]) == (4, 1)
     assert found["request_seconds_count message"] == 5
+
+
+def test_at_their_end_they_close_the_catalogue_that_they_read(tmp_path: Path) -> None:
+    closed = list[bool]()
+    catalogue: Any = SimpleNamespace(close=lambda: closed.append(True))
+    ArchiveMetrics(tmp_path, catalogue, catalogue).close()
+    assert closed == [True]
 
 
 def test_a_refusal_for_load_is_told_apart(metrics: ArchiveMetrics) -> None:

@@ -24,6 +24,7 @@ from ibi.archive.store.data_directory import DataDirectory
 from ibi.archive.store.tables import change_log, history
 from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.archive.store.tables.history import ItemEvent
+from ibi.errors import SetupError
 from ibi.http.server.head import Head
 from ibi.http.server.service import Service
 from ibi.identifier.forms import parse_name
@@ -295,6 +296,30 @@ def test_settings_that_decide_answers_are_logged_once_and_a_start_is_not(
         made()
         assert changes(served, before).names is None
         assert position(served) == changes(served).to
+
+
+def test_settings_that_cannot_be_logged_are_told_and_stop_nothing(
+    new_archive: Callable[..., NewArchive], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with running(new_archive) as served:
+        archive, before = served.archive, position(served)
+        settings = replace(archive.settings, reuse_seconds=30)
+        catalogue = DataDirectory(archive.data, archive.clock.machine).open_catalogue()
+        app = ArchiveService(settings, catalogue, archive.file_store, archive.clock.seconds, RENDERER)
+
+        def refuse() -> None:
+            raise SetupError("the disk is full")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(catalogue, "writing", refuse)
+            app.log_rules()
+        assert [each.getMessage() for each in caplog.records if each.name.endswith("service.changes")] == [
+            "answers live for a short time only: the disk is full"
+        ]
+        assert position(served) == before
+        app.log_rules()
+        assert changes(served, before).names is None
+        catalogue.close()
 
 
 def test_another_version_is_logged_once_whether_newer_or_older(

@@ -11,6 +11,7 @@ import pytest
 from ibi.archive.model.item import Access, Holding
 from ibi.archive.model.item_fields import ITEM_FIELDS
 from ibi.archive.model.item_json import read_item
+from ibi.archive.store.files import FolderFiles
 from ibi.archive.store.item_changes import ItemPlacement, deposit, edit, remove
 from ibi.archive.store.tables import history
 from ibi.errors import AlreadyHeld, BadItem, Conflict, HoldingError, NotHeld, SetupError
@@ -317,6 +318,23 @@ def test_a_file_is_read_from_staging_until_it_is_settled(archive: NewArchive) ->
         assert bytes_of(archive, holding, "a") == b"1"
         assert on_disk(archive) == ["a.example/b/2020/01.01.00.00/doc/a"]
         assert not now(archive, holding).files[0].staged
+
+
+@IN_A_FOLDER
+def test_a_file_that_cannot_be_moved_now_is_read_from_staging_and_the_log_says_so(
+    archive: NewArchive, given: Given, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise SetupError("the disk is full")
+
+    with archive.item_store.staging_session():  # another one, which clears nothing away meanwhile
+        with monkeypatch.context() as patched:
+            patched.setattr(FolderFiles, "place_files", refuse)
+            item = given({"a": b"1"})
+        messages = [each.getMessage() for each in caplog.records]
+        assert messages == ["files stay in staging for now: the disk is full"]
+        assert (bytes_of(archive, item, "a"), on_disk(archive)) == (b"1", [])
+    assert (bytes_of(archive, item, "a"), len(on_disk(archive))) == (b"1", 1)
 
 
 def test_a_retired_archive_takes_nothing_in(archive: NewArchive, given: Given) -> None:
