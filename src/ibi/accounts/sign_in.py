@@ -69,8 +69,9 @@ _OF_DEVICE: Final = AttemptLimit("account and device", WRONG_BY_ONE, SHORT_WHILE
 _OF_ACCOUNT: Final = AttemptLimit("account", WRONG_FOR_ACCOUNT, LONG_WHILE)
 _OF_SESSION: Final = AttemptLimit("session", WRONG_IN_SESSION, SHORT_WHILE)
 _OF_SESSIONS: Final = AttemptLimit("sessions of account", WRONG_IN_SESSIONS, LONG_WHILE)
-# Argon2 takes 19 MiB and most of a processor for each password (T44: stolen accounts).
 _AT_ONCE: Final = 2
+"""Passwords that are hashed at the same time: Argon2 takes 19 MiB and most of a processor for each (T44: stolen
+accounts)."""
 _CHECKING: Final = ThreadPoolExecutor(_AT_ONCE, "sign-in")
 # A request with any of these headers comes from a proxy, not directly from a browser.
 _OF_PROXIES: Final = (

@@ -106,12 +106,12 @@ def archive_service(
     files_address: str = "",
     workers: int = 1,
 ) -> Service:
-    """Make the service of an Archive, which answers requests, joins its resolvers, and does its duties.
+    """Make the service of an Archive, which answers requests, joins its resolvers, and does its periodic tasks.
 
     `host_lookup` replaces that of this machine; `trusted`: networks of trusted proxies besides
     those of the settings; `files_address` replaces that of the settings; `tls_ports`: where it listens, for
     the root of its URLs, if it does so with the certificate and key `tls`; `workers`: how many processes share
-    the work. Changed settings take effect within a second. Raises SetupError.
+    the work. Most changed settings take effect at the next request. Raises SetupError.
     """
     follow_documents(data, DOCUMENTS)
     directory, watched, jobs = archive_directory(data), WatchedArchiveSettings(data), _jobs(data)

@@ -134,7 +134,7 @@ class Outgoing:
 
 
 LONGEST_URL: Final = 8192
-"""Characters of path and query that are read."""
+"""Characters of path and query that are read (T10: slow or huge answers)."""
 
 _NONCE: Final = "/-/nonce"
 _OK: Final = 200

@@ -2,8 +2,8 @@
 
 Only the first of several processes has periodic tasks. Those of one `PeriodicTasks` run one after the other; an Archive
 has several of these, which do not wait for each other. Of several nodes, one does the tasks of DoneBy.ONE_NODE
-(`runtime.duty_lock`), and each has a loop for its search index (`app.archive_background`). Taking part at resolvers is no such task, because it must not wait for a disk
-(`archive.membership`).
+(`runtime.duty_lock`), and each those of DoneBy.EACH_NODE (`app.archive_background`). Taking part at resolvers is no
+such task, because it must not wait for a disk (`archive.membership`).
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ MOST_SPELLINGS: Final = 3
 """Other spellings that a search which found nothing offers."""
 
 _MOST_TRIED: Final = 12  # texts that are searched for, of those that could be offered
-_MOST_WORDS: Final = 6  # of a text, for which other spellings are looked up
+_MOST_WORDS: Final = 6  # words of a text for which other spellings are looked up
 _MOST_PER_WORD: Final = 6  # spellings of one word
 _SHORTEST, _LONGEST = 4, 24  # letters of a word; of shorter ones nearly everything is one error away
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"

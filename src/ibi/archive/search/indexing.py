@@ -11,8 +11,8 @@ A deposit or an import never waits for the index.
 A harvester that continues from the second of its last request must miss no change. So the stamp of an entry
 is the moment at which the entry can be read, rounded up to a whole second (one read at 12.3 s has the stamp
 13). The stamp is later than the change of the item; the difference is the lag of the index. A rebuilt index
-must give no entry an earlier stamp than the lost index did. So the greatest lag is stored in a file of its
-own, before it is exceeded (decision 0022):
+must give no entry an earlier stamp than the lost index did. So the greatest lag is kept in a file of its own;
+before an entry with a greater one can be read, the file gets that (decision 0022):
 
     DIR/finding.dates    the earliest stamp that an entry may get, and the greatest lag, in seconds
 

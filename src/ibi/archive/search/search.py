@@ -99,7 +99,8 @@ class SearchResults:
     """The results of a search.
 
     `entries`: the entries of its page, best first; `count`: the number of items found, or, if there are
-    `many` more, of items looked at; `facets`: counts of these items by year, language, kind and person;
+    `many` more, of items looked at; `facets`: counts of these items by year, language, kind, person and
+    subject;
     `next`: the search for the next page, None at the end; `order`: the one that the items are in; `orders`:
     those that they can be in.
     """
@@ -336,7 +337,7 @@ def _entries(index: SearchIndex, numbers: Sequence[int]) -> tuple[IndexEntry, ..
 def _facets(
     index: SearchIndex, query: SearchQuery, numbers: Sequence[int]
 ) -> dict[str, tuple[FacetValue, ...]]:
-    """Count these items by year, language, kind and person, but not by conditions of the search."""
+    """Count these items by year, language, kind, person and subject, but not by conditions of the search."""
     rows = index.rows(_COUNTED, {"numbers": json.dumps(numbers)})
     years, languages, kinds, people, subjects = zip(*rows, strict=True) if rows else ((), (), (), (), ())
     found = {

@@ -1,8 +1,8 @@
 """Rate limits of expensive pages of an Archive (T30: slow requests), wide enough for harvesters.
 
 Each process has two token buckets for each client: one for pages about items, OAI-PMH and QR codes, and a
-stricter one for search, feeds, ResourceSync, statistics and zip files. Files, messages of the standard, and pages that must
-always be served are not counted.
+stricter one for search, feeds, ResourceSync, statistics and zip files. Files, messages of the standard, and pages that
+must always be served are not counted.
 """
 
 from __future__ import annotations

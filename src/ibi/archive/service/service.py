@@ -65,28 +65,28 @@ if TYPE_CHECKING:
     from ibi.runtime.shared.store import SharedStore
 
 LONGEST_URL = 16 * 1024
-"""Characters of path and query that are read."""
+"""Characters of path and query that are read (T10: slow or huge answers)."""
 
 LARGE: Final = 1 << 16
-"""Characters of the largest item that the event loop itself reads: its row, and 64 for each file (T10)."""
+"""Characters of the largest item that the event loop itself reads: its row, and 64 for each file (T10: large items)."""
 
 MOST_WAITING: Final = 40
 """Requests about large items that wait for the thread; others are refused with 503 and Retry-After (T10: huge
 answers)."""
 
 MOST_OF_ONE: Final = 10
-"""Such requests of one client (T30: slow requests). While a large item is among the newest, the front page counts,
-too."""
+"""Such requests of one client (T30: slow requests). The front page is one, while a large item is among the newest."""
 
 REMOTE_AT_ONCE: Final = 16
-"""Requests for files of an S3 store for which threads ask it at the same time."""
+"""Requests for files of an S3 store for which threads ask it at the same time (T10: slow answers)."""
 
 MOST_REMOTE: Final = 200
 """Requests for such files that are asked about, or wait; others are refused with 503 and Retry-After (T10: huge
 answers)."""
 
 AWAY_SECONDS: Final = 2
-"""Seconds after which is to be asked again what was refused because the store that nodes share is away."""
+"""Seconds after which is to be asked again what was refused because the store that nodes share is away (T37:
+overload)."""
 
 _CANNOT_NOW: Final = "this Archive cannot answer now; try again later"
 _API = "/-/api/"

@@ -72,7 +72,7 @@ class InFlight(Struct, eq=False):
         total       all of them
         unpaced     those that were sent without the pacer
         of_rounds   those that the fair queue counts: the queries that were sent with the pacer. Of these it counts at
-                    most ROUNDS_AT_ONCE to an Archive that hangs; those of a batch that is `alone` it counts all
+                    most ROUNDS_AT_ONCE to an Archive that hangs; of a batch that is `alone`, it counts all
 
     An Archive *hangs* while it has answered none of the last HANGS_AFTER queries. If all queries to it counted, all
     rounds would wait until these queries end. An Archive that answers slowly does not hang.

@@ -251,7 +251,7 @@ def contradicting(claims: Sequence[Offer]) -> list[Offer]:
 
 
 def preferred(claims: Sequence[Offer], wanted_relation: Relation, preference: LanguagePreference) -> Offer:
-    """Return, of originals of different items that differ only in language, the one that suits the reader."""
+    """Return the claim that suits the reader; all are originals, but of several items, each in another language."""
     if len(claims) == 1:
         return claims[0]  # nearly always
     pairs = {name: value for claim in reversed(claims) for name, value in claim.answer.pairs.items()}

@@ -289,7 +289,7 @@ class ResolverSettings(_Addressed):
     registration: str = "closed"
     """"form" where Archives may apply at /-/register, "closed" where the administrator registers them."""
     smtp: str = ""
-    """A mail server, as `ibi.runtime.settings` reads it; without one, no mail is sent."""
+    """A mail server: host:port, or smtp+starttls://user@host:port or smtps://user@host:port; "" sends no mail."""
     smtp_password_file: str = ""
     """The absolute path of the file with the password of the user that `smtp` names."""
     mail_from: str = ""
