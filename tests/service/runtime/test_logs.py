@@ -171,6 +171,55 @@ def test_an_error_is_told_with_its_causes_and_places_but_without_its_secrets(
         assert json.loads(line)["error"][0].startswith("RuntimeError: key=***")
 
 
+@pytest.mark.parametrize("lines", [TextLines(), JSONLines()])
+def test_of_a_long_chain_of_errors_the_last_ones_are_written_with_their_innermost_places(
+    lines: logging.Formatter,
+) -> None:
+    def fail(depth: int) -> None:
+        if depth:
+            fail(depth - 1)
+        raise ValueError("the first one")
+
+    with pytest.raises(ValueError, match="the first one") as first:
+        fail(60)
+    error: Exception = first.value
+    for number in range(1, 10):
+        latest = RuntimeError(f"number {number}")
+        latest.__cause__ = error
+        error = latest
+    exc_info = type(error), error, error.__traceback__
+    text = lines.format(logging.makeLogRecord({"msg": "it failed", "exc_info": exc_info}))
+    found = re.findall(r"RuntimeError: number (\d)|ValueError: (the first one)", text)
+    assert found == [(str(number), "") for number in range(9, 1, -1)]  # eight; the first one has number 1
+    exc_info = first.type, first.value, first.tb
+    text = lines.format(logging.makeLogRecord({"msg": "it failed", "exc_info": exc_info}))
+    places = re.findall(r"test_logs\.py:(\d+) in [\w.<>]*fail", text)
+    assert len(places) == 40
+    assert len(set(places[:-1])) == 1  # where it calls itself
+    assert places[-1] not in places[:-1]  # where it raises
+
+
+@pytest.mark.parametrize("lines", [TextLines(), JSONLines()])
+@pytest.mark.parametrize("hidden", [False, True])
+def test_an_error_that_arose_while_another_was_handled_is_told_with_that_one_unless_it_is_hidden(
+    lines: logging.Formatter, *, hidden: bool
+) -> None:
+    def fail() -> None:
+        try:
+            throw(KeyError("a"))
+        except KeyError:
+            if hidden:
+                raise RuntimeError("b") from None
+            raise RuntimeError("b")  # noqa: B904 - this is what is tested
+
+    with pytest.raises(RuntimeError) as caught:
+        fail()
+    exc_info = caught.type, caught.value, caught.tb
+    text = lines.format(logging.makeLogRecord({"msg": "it failed", "exc_info": exc_info}))
+    assert "RuntimeError: b" in text
+    assert ("KeyError: " in text) == (not hidden)
+
+
 def test_json_has_one_object_a_line_with_a_moment_and_the_facts(
     log: tuple[logging.Logger, StringIO, str],
 ) -> None:
@@ -216,7 +265,7 @@ def test_what_a_reader_sent_is_not_told_by_the_error_that_it_makes(fail: Callabl
 
 
 UNCAUGHT = f"""
-import sys, threading, warnings
+import logging, sys, threading, warnings
 from ibi.runtime import logging as logs
 
 logs.set_up(sys.argv[1])
@@ -228,6 +277,16 @@ class Bad:
 def fail():
     int("{CANARY} {CANARY}")
 
+leaving = threading.Thread(target=sys.exit)
+leaving.start()
+leaving.join()
+class Odd:
+    def __str__(self):
+        raise RuntimeError
+    def __repr__(self):
+        return "{CANARY}"
+
+logging.getLogger("ibi").warning("of %s", Odd())  # cannot be written
 bad = Bad()
 del bad
 thread = threading.Thread(target=fail)

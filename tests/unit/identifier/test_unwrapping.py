@@ -142,6 +142,8 @@ def test_a_bare_identifier_has_nothing_to_take_off(ibi: str) -> None:
         ("8JMKD3MGP7W/385N5PE: a title", "punctuation", ":"),
         ("../../../sid.inpe.br/iris/2005/05.19.15.27/doc/x.pdf", "relative path", "../../../"),
         ("sid.inpe.br/mtc-m18/2012/07.12.18.08+{D+2015}", "words", "+{D+2015}"),
+        ("http://a.example/col/sid.inpe.br/iris/2005/05.19.15.27/doc/x.pdf", "archive path", "/doc"),
+        ("http://a.example/col/sid.inpe.br/iris/2005/05.19.15.27/x/y.pdf", "archive path", "/x/y.pdf"),
     ],
 )
 def test_each_thing_taken_off_is_named(text: str, kind: str, piece: str) -> None:

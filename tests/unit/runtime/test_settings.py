@@ -97,6 +97,7 @@ def test_only_their_owner_may_read_settings(tmp_path: Path) -> None:
         ("mint_ip = 'archive.example'", "IP address"),
         ("granularity = '5'", "a granularity is 60, 1, 0.1"),
         ("accel_prefix = 'internal/'", "a path such as /internal/"),
+        ("files = 's3:/bucket'", "files are kept in a place like s3://bucket/prefix, and not in s3:/bucket"),
     ],
 )
 def test_odd_settings_are_refused_with_a_sentence(tmp_path: Path, line: str, sentence: str) -> None:

@@ -71,6 +71,37 @@ def test_a_task_without_a_limit_of_its_own_is_ended_after_ten_minutes(
     assert caplog.messages == ["a: it took longer than 600 s"]
 
 
+def test_tasks_that_come_later_are_done_and_what_goes_is_closed() -> None:
+    begun, closed = list[str](), list[str]()
+
+    def task(name: str) -> PeriodicTask:
+        async def do() -> None:
+            begun.append(name)
+
+        return PeriodicTask(name, 60.0, do, close=lambda: closed.append(name))
+
+    async def run() -> list[tuple[list[str], list[str]]]:
+        lists: list[list[PeriodicTask]] = [[]]
+        seen = list[tuple[list[str], list[str]]]()
+        running = asyncio.create_task(PeriodicTasks(lambda: lists[-1]).run())
+        for each in ([], [task("a")], [task("a"), task("b")]):
+            lists.append(each)
+            await asyncio.sleep(2 * LOOK_EVERY)
+            seen.append((begun.copy(), closed.copy()))
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        seen.append((begun.copy(), closed.copy()))
+        return seen
+
+    # What has the name of one before is no new task, and is due when that was.
+    assert run_with_false_clock(run()) == [
+        ([], []),
+        (["a"], []),
+        (["a", "b"], ["a"]),
+        (["a", "b"], ["a", "a", "b"]),
+    ]
+
+
 async def _full_disk() -> None:
     raise OSError(28, "No space left on device", "/data/x")
 
@@ -95,6 +126,22 @@ def test_only_a_fault_of_ours_is_logged_with_the_place_where_it_arose(
     times_of(3, ("a", 1, do))
     assert caplog.messages == [written]
     assert [record.exc_info[0] if record.exc_info else None for record in caplog.records] == [traced]
+
+
+def test_the_end_of_a_fault_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    done = 0
+
+    async def do() -> None:
+        nonlocal done
+        done += 1
+        if done in {2, 3, 6}:
+            raise OSError(28, "No space left on device")
+
+    with caplog.at_level(logging.INFO, "ibi.runtime.tasks"):
+        times_of(9, ("a", 1, do))
+    full = "a: [Errno 28] No space left on device"
+    assert caplog.messages == [full, "a: well again", full, "a: well again"]
+    assert done == 9
 
 
 def test_work_that_fails_is_started_again_ten_seconds_later(caplog: pytest.LogCaptureFixture) -> None:

@@ -342,7 +342,7 @@ def _names_check(archive: RegisteredArchive) -> Check | None:
     if not isinstance(name, UniformRepositoryName):
         return None
     try:
-        own = HostPort.parse(archive.address).host.lower() == name.host
+        own = HostPort.parse(archive.address).host == name.host
     except ForbiddenAddress:
         own = False
     return (

@@ -114,9 +114,7 @@ def run_migrations(attributes: dict[Any, Any]) -> None:
     """Run migrations on the connection that `migrate` has opened; each env.py of migrations calls this."""
     from alembic import context
 
-    context.configure(
-        connection=attributes["connection"], version_table=attributes["table"], render_as_batch=True
-    )
+    context.configure(connection=attributes["connection"], version_table=attributes["table"])
     context.run_migrations()  # all of them in the one transaction that `migrate` has begun
 
 

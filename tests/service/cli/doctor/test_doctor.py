@@ -822,7 +822,10 @@ def test_the_password_of_a_mail_server_is_looked_at_as_other_secrets_are(
     assert ("fault", f"{path} cannot be read: No such file or directory") in of("settings", visit(resolver))
     path.write_bytes(b"secret\xff")
     path.chmod(0o640)
-    assert ("warning", f"{path} holds secrets, and others may read it") in of("settings", visit(resolver))
+    sentence = f"{path} holds secrets, and others may read it"
+    (found,) = (each for each in visit(resolver) if str(each.sentence) == sentence)
+    assert (found.name, found.severity) == ("settings", Severity.WARNING)
+    assert found.fix is None  # it is not in the data directory
     path.chmod(0o600)
     assert ("ok", f"{path} is in order") in of("settings", visit(resolver))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -111,6 +112,25 @@ def test_a_path_that_cannot_be_used_is_one_clear_sentence(tmp_path: Path, clock:
     (tmp_path / "file").write_text("")
     with pytest.raises(SetupError, match="cannot be used"):
         FailureWindows(tmp_path / "file", clock)
+
+
+def test_a_file_that_was_cut_off_is_put_aside_and_ends_no_process(
+    tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "attempts"
+    first = FailureWindows(path, clock)
+    first.record_failure(ONE, "a")
+    first.close()
+    size = (path / "data.mdb").stat().st_size
+    os.truncate(path / "data.mdb", size - 1)
+    again = FailureWindows(path, clock)
+    assert again.wait(ONE, "a") == 0.0
+    again.record_failure(ONE, "a")
+    assert again.wait(ONE, "a") == 60.0
+    again.close()
+    assert (tmp_path / "attempts.damaged" / "data.mdb").stat().st_size == size - 1
+    (message,) = caplog.messages
+    assert "is damaged (the file is too short): moved to " in message
 
 
 def test_of_several_that_open_it_one_at_a_time_may_move_what_is_damaged(tmp_path: Path, clock: Clock) -> None:

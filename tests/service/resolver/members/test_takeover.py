@@ -73,6 +73,7 @@ def test_a_move_is_held_while_the_old_address_confirms_and_reported_once(tmp_pat
             assert await at.include("new.example") is HELD
             at.clock.now += 60.0
         assert at.addresses == ["old.example"]
+        assert (HELD.status, HELD.retry_after) == (403, 30)
         (held,) = at.evidence.of("moved-address")
         assert held == {
             "ibi": ARCHIVE,
@@ -156,6 +157,22 @@ def test_away_from_a_silent_address_it_moves_after_three_checks_over_a_minute(tm
         known = at.registry.entry(SERVICE_IBI)
         assert known is not None
         assert (known.move, known.confirmed_address) == (None, "new.example")
+
+    play(tmp_path, scene)
+
+
+def test_an_old_address_that_answers_again_has_missed_no_check(tmp_path: Path) -> None:
+    async def scene(at: Member, old: Switchable) -> None:
+        seen = []
+        for silent in (True, True, False, True):
+            old.silent = silent
+            assert await at.include("new.example") is HELD
+            known = at.registry.entry(SERVICE_IBI)
+            assert known is not None
+            assert known.move is not None
+            seen.append((known.move.checks, known.move.silent_since is not None))
+            at.clock.now += 1.0
+        assert seen == [(1, True), (2, True), (0, False), (1, True)]
 
     play(tmp_path, scene)
 

@@ -390,6 +390,23 @@ def test_an_archive_that_may_not_be_contacted_is_not_asked_and_its_page_says_why
     assert "It gave no answer" not in page
 
 
+def test_an_application_shows_what_is_known_of_it_before_it_is_asked_again(
+    running: AdministeredResolver,
+) -> None:
+    own, other = parse_ibi(SECOND), parse_ibi(FIRST)
+    running.registry.apply(own, "B.A.example:81", "ada@archive.example", "Ada", ())
+    running.registry.apply(other, "elsewhere.example", "ada@archive.example", "Ada", ())
+    page = running.browser("root").look("/-/admin/applications").text
+    words = " ".join(re.sub("<[^>]*>", " ", page).split())
+    good, other_good = (part.split(" Approve ")[0] for part in words.split(" Applied ")[1:])
+    for part in (good, other_good):
+        assert (
+            "Passed: Its address may be contacted Passed: It answered at its address as this service" in part
+        )
+    assert good.endswith("Passed: Its names begin with its own host")
+    assert "Not certain: Its names begin with another host, mtc-m21.sid.inpe.br: ask the" in other_good
+
+
 def test_when_an_archive_was_heard_last_is_shown_also_after_it_has_switched_itself_off(
     running: AdministeredResolver,
 ) -> None:

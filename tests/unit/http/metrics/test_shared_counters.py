@@ -32,6 +32,16 @@ def test_the_numbers_of_all_are_added_and_those_of_the_running_ones_told_apart(t
     first.close()
 
 
+def test_the_folder_of_the_first_process_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    first, second = counters(tmp_path / "metrics"), counters(tmp_path / "metrics")
+    first.values[0] = 7
+    assert second.totals().sums == [7, 0, 0]
+    assert (tmp_path / "metrics").stat().st_mode & 0o777 == 0o700
+    assert sorted(path.name for path in (tmp_path / "metrics").iterdir()) == ["0", "1"]
+    first.close()
+    second.close()
+
+
 def test_a_file_that_was_left_is_counted_on_and_its_gauges_begin_at_zero(tmp_path: Path) -> None:
     first = counters(tmp_path)
     first.values[0], first.values[2] = 7, 3
