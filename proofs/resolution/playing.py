@@ -93,7 +93,7 @@ def _round(events: Sequence[Event], playing: Resolution) -> Sent | UrlRequest | 
     for archive, reply in events:
         if archive is None:
             if playing.candidate is not None:  # otherwise there is nothing that could be taken
-                decided = playing.take()
+                decided = playing.take_candidate()
         elif reply is None or isinstance(reply.answer, IbiError):
             decided = playing.hear(ArchiveResponse(archive.known, None, _LATE))
         else:

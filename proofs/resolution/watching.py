@@ -155,8 +155,8 @@ def _watched(machine: type[Resolution]) -> type[Any]:
                 self.watch.check("hear", decision, archive, answer)
             return decision
 
-        def take(self) -> Sent | None:
-            decision: Sent | None = super().take()
+        def take_candidate(self) -> Sent | None:
+            decision: Sent | None = super().take_candidate()
             self.watch.check("take", decision)
             return decision
 

@@ -420,7 +420,7 @@ def _resolver(
     generation = None if registry.generation is None else registry.generation.numbers
     seconds = settings.archive_seconds
     queries = Queries(outgoing.client, breakers, knowledge.cache, stores.metrics, changes, seconds)
-    outgoing.acknowledgments.on_silence = queries.suspect
+    outgoing.acknowledgments.on_silence = queries.note_silence
     return Resolver(
         queries,
         registry.archives,

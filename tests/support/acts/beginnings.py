@@ -67,7 +67,8 @@ class Beginning:
         repository: str = "",
     ) -> Beginning:
         """Serve both until the stack is closed. `folder`: an empty one, in the folder that the beginnings share."""
-        served = stack.enter_context(administered_archive(folder))
+        # No copy is refreshed but by an act: the Archive itself would often be first.
+        served = stack.enter_context(administered_archive(folder, refresh_hours=0))
         there = make_archive(folder, 2)
         stack.enter_context(there.served())
         gate = stack.enter_context(Gate(there.port).open())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ibi.runtime.reload import ReloadingApp
+from ibi.runtime.reload import LOOK_EVERY, ReloadingApp
 from support.clock import run_with_false_clock
 
 
@@ -71,6 +71,23 @@ def test_settings_are_looked_at_twice_a_second_at_most() -> None:
         return seen
 
     assert run_with_false_clock(run()) == ["first"] * 4 + ["second"] * 2
+
+
+def test_a_request_is_answered_by_the_settings_of_its_time() -> None:
+    async def run() -> None:
+        network = Network()
+        network.made[0].gate.set()
+        await network.ask()
+        network.settings = "second"
+        await asyncio.sleep(LOOK_EVERY)
+        asking = network.ask()
+        await _turns()
+        network.made[-1].gate.set()
+        await asking
+        assert network.answers == ["first", "second"]
+        await network.app.close()
+
+    run_with_false_clock(run())
 
 
 def test_a_request_under_way_is_waited_for_although_there_were_quiet_moments_before() -> None:

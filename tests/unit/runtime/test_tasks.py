@@ -11,7 +11,15 @@ from typing import Any
 
 import pytest
 
-from ibi.runtime.tasks import LOOK_EVERY, DoneBy, PeriodicTask, PeriodicTasks, keep_running, run_to_completion
+from ibi.runtime.tasks import (
+    LOOK_EVERY,
+    DoneBy,
+    PeriodicTask,
+    PeriodicTasks,
+    cancel_tasks,
+    keep_running,
+    run_to_completion,
+)
 from support.clock import run_with_false_clock
 
 
@@ -182,6 +190,32 @@ def test_the_fault_of_a_thread_whose_caller_was_cancelled_is_not_reported() -> N
 
     asyncio.run(run())
     assert reported == []
+
+
+def test_cancelled_tasks_have_ended_and_their_faults_are_dropped() -> None:
+    async def run() -> list[str]:
+        ended = list[str]()
+
+        async def work(name: str) -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(1)
+                ended.append(name)
+                if name == "b":
+                    raise ValueError(name)
+
+        tasks = [asyncio.create_task(work(name)) for name in "ab"]
+        await asyncio.sleep(0)
+        await cancel_tasks(tasks)
+        assert all(task.done() for task in tasks)
+        return ended
+
+    assert run_with_false_clock(run()) == ["a", "b"]
+
+
+def test_what_a_thread_returns_is_returned() -> None:
+    assert asyncio.run(run_to_completion(lambda number: number + 1, 6)) == 7
 
 
 def test_each_end_of_a_task_is_told_and_whether_it_was_done() -> None:

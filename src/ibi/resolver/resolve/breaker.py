@@ -185,7 +185,7 @@ class CircuitBreakers:
         circuit.probe_in_flight = circuit.failures >= FAILURES or isinstance(why, PeerBusy)
         return circuit.probe_in_flight
 
-    def suspect(self, service: str, now: float, *, failed: bool) -> bool:
+    def note_silence(self, service: str, now: float, *, failed: bool) -> bool:
         """Record that an acknowledgment `failed`, or has no reply yet. Return whether to send a probe now.
 
         Until the probe is answered, no cached answer leads to the Archive. An Archive may only be slow, and without

@@ -261,9 +261,9 @@ class Queries:
             self._queried[included.service] = known  # a new one: it has just answered
             self._start(batch, [Query(included, known, batch)])
 
-    def suspect(self, archive: Archive, *, failed: bool) -> None:
+    def note_silence(self, archive: Archive, *, failed: bool) -> None:
         """Probe an Archive unless it was probed lately: an acknowledgment has `failed`, or got no reply for a while."""
-        if self._breaker.suspect(archive.service, asyncio.get_running_loop().time(), failed=failed):
+        if self._breaker.note_silence(archive.service, asyncio.get_running_loop().time(), failed=failed):
             self._probes.send(archive)
 
     def disbelieve(self, archive: Archive, question: str) -> None:

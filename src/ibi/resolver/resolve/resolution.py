@@ -256,7 +256,7 @@ class Resolution:
         chosen = self._redirect(archive, answer, found)
         return chosen._replace(acknowledgment=None, stale=True)
 
-    def take(self) -> Redirect | None:
+    def take_candidate(self) -> Redirect | None:
         """Return the candidate: the awaited Archive has had its time."""
         self._awaited = None
         return self.candidate

@@ -359,7 +359,7 @@ class Resolver:
             if round_.span is not None:
                 round_.span.end(round_.outcome)
         if decision is None and resolution.candidate is not None:
-            decision = resolution.take()  # the Archive that was awaited has had its time
+            decision = resolution.take_candidate()  # the Archive that was awaited has had its time
         return decision
 
     def _stale(self, resolution: Resolution, silent: Sequence[Archive], trace: RoundTrace) -> Redirect | None:

@@ -36,6 +36,7 @@ def kept(tmp_path: Path) -> ArchiveFolder:
     return kept
 
 
+@pytest.mark.timeout(300)  # it saves a database some hundred times, if the catalogue is in one
 def test_a_backup_is_refused_in_a_sentence_and_the_next_one_is_whole(
     kept: ArchiveFolder, tmp_path: Path
 ) -> None:

@@ -50,7 +50,8 @@ def test_what_is_tried_on_the_release_of_debian_holds_on_the_newest_one_too(newe
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", *TRIED],
         cwd=ROOT,
-        env=os.environ | {"IBI_POSTGRESQL": str(newest), "IBI_TEST_STORE": "postgresql"},
+        env=os.environ
+        | {"IBI_POSTGRESQL": str(newest), "IBI_TEST_STORE": "postgresql", "PYTEST_ADDOPTS": ""},
         capture_output=True,
         text=True,
         check=False,

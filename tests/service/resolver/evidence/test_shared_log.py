@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,16 +12,22 @@ import pytest
 from ibi.identifier.forms import parse_ibi
 from ibi.resolver.cache import store
 from ibi.resolver.cache.hints import HintCache
-from ibi.resolver.evidence.chain import Entry
+from ibi.resolver.evidence.chain import CHAIN_START, Entry, LogHead
 from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.evidence.reading import rebuild_hints
+from ibi.resolver.evidence.table import EvidenceTable
+from ibi.resolver.shared.tables import make_tables
+from ibi.runtime.database import open_engine
 from ibi.runtime.durable_files import locked_file
+from ibi.runtime.shared.store import SharedStore
 from support.concurrency.threads import until_waiting, waits_for
 from support.resolver.shared_files import HOLDS_THE_LOCK, process, read_line, tell, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from support.engines.postgresql import PostgreSQL
 
 MOMENT = 1_800_000_000.0
 SERVICE = "archive.example/w/2020/01.01.00.00"
@@ -61,6 +68,17 @@ def test_a_writer_that_waits_while_both_files_are_put_aside_begins_a_new_log(
     assert [each.what for each in evidence.entries()] == ["unregistered"]
     assert [each.what for each in old.entries()] == ["registered"]
     assert (evidence.verify().fault, old.verify().fault) == (None, None)
+
+
+def test_a_new_log_in_a_database_is_empty_and_whole(path: Path, postgresql: PostgreSQL) -> None:
+    url = postgresql.new_database()
+    engine = open_engine(url)
+    make_tables(engine)
+    engine.dispose()
+    with closing(SharedStore(url)) as database:
+        table = EvidenceTable(path, database)
+        assert (table.head(), list(table.lines())) == (LogHead(CHAIN_START, 0), [])
+        assert table.verify().fault is None
 
 
 def test_however_slow_the_disk_no_holder_is_lost_on_the_way_into_new_hints(

@@ -137,6 +137,7 @@ def test_a_letter_starts_with_what_its_reader_needs() -> None:
     assert letter.startswith(
         "mailto:m@a,n+%C3%A9@b?subject=Not%20found%3A%208JMKD3MGP8W%2F35MMLL8&body=This%20persist"
     )
+    assert "/" not in letter.partition("&body=")[2]
     assert unquote(letter.partition("&body=")[2]) == (
         f"This persistent URL did not lead me to its item:\r\nhttp://urlib.net/{IBI}!\r\n\r\nNot found\r\n\r\n"
         "What I expected to find:\r\n"

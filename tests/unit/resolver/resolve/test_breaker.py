@@ -329,31 +329,31 @@ def test_another_archive_that_asks_for_a_pause_gets_it_and_is_still_another_one(
 
 def test_an_acknowledgment_without_a_reply_is_followed_by_one_probe_that_decides() -> None:
     breakers = CircuitBreakers()
-    assert breakers.suspect("a", 0.0, failed=True)
+    assert breakers.note_silence("a", 0.0, failed=True)
     assert breakers.unreliable() == {"a"}
-    assert not breakers.suspect("a", 0.1, failed=True)  # one is under way
+    assert not breakers.note_silence("a", 0.1, failed=True)  # one is under way
     probe(breakers, "a", 1.0, None)  # it could not be sent
     assert breakers.unreliable() == set()
-    assert breakers.suspect("a", 2.0, failed=True)
+    assert breakers.note_silence("a", 2.0, failed=True)
     probe(breakers, "a", 3.0)
     assert breakers.unreliable() == {"a"}
-    assert not breakers.suspect("a", 4.0, failed=True)
+    assert not breakers.note_silence("a", 4.0, failed=True)
 
 
 def test_an_archive_that_is_merely_slow_is_suspected_once_in_a_while() -> None:
     breakers = CircuitBreakers()
-    assert breakers.suspect("a", 0.0, failed=False)
+    assert breakers.note_silence("a", 0.0, failed=False)
     assert breakers.is_unreliable("a")
     assert not is_open(breakers, "a")
     breakers.recovered("a", 2.0)
     assert not breakers.is_unreliable("a")
-    assert not breakers.suspect("a", OPEN_SECONDS - 0.1, failed=False)
+    assert not breakers.note_silence("a", OPEN_SECONDS - 0.1, failed=False)
     breakers.heard("b", 10.0)
-    assert not breakers.suspect("b", 10.9, failed=False)
-    assert breakers.suspect("b", 11.0, failed=False)
-    assert breakers.suspect("a", OPEN_SECONDS, failed=False)
+    assert not breakers.note_silence("b", 10.9, failed=False)
+    assert breakers.note_silence("b", 11.0, failed=False)
+    assert breakers.note_silence("a", OPEN_SECONDS, failed=False)
     breakers.heard("a", OPEN_SECONDS + 1)
-    assert breakers.suspect("a", OPEN_SECONDS + 2, failed=True)
+    assert breakers.note_silence("a", OPEN_SECONDS + 2, failed=True)
 
 
 def test_what_opens_or_closes_a_circuit_is_told_once() -> None:
@@ -371,7 +371,7 @@ def test_what_opens_or_closes_a_circuit_is_told_once() -> None:
     breakers.recovered("c", 43.0)
     assert seen == [{"a"}, {"a", "b"}, {"b"}, set()]
     probe(breakers, "b", 44.0)
-    breakers.suspect("b", 45.0, failed=True)
+    breakers.note_silence("b", 45.0, failed=True)
     probe(breakers, "b", 45.0)
     breakers.forget(())
     assert seen[4:] == [{"b"}, {"b"}, set()]  # suspected, open
@@ -390,7 +390,7 @@ def test_that_another_archive_is_there_takes_the_place_of_an_earlier_reason() ->
 def test_at_the_last_moment_of_a_pause_it_has_ended() -> None:
     breakers = CircuitBreakers()
     probe(breakers, "a", 0.0, PeerBusy("later", 7))  # not known yet
-    breakers.suspect("a", 0.0, failed=True)
+    breakers.note_silence("a", 0.0, failed=True)
     probe(breakers, "a", 0.0, PeerBusy("later", 7))
     assert [breakers.begin("a", 7.0) for _ in range(3)] == ["ask"] * 3  # asked for, so no probe goes first
     assert breakers.doubt("a", 1.0)
@@ -401,10 +401,10 @@ def test_at_the_last_moment_of_a_pause_it_has_ended() -> None:
 def test_an_answer_at_the_moment_of_the_probe_is_later_than_it() -> None:
     breakers = CircuitBreakers()
     breakers.heard("a", 5.0)
-    breakers.suspect("a", 5.0, failed=True)
+    breakers.note_silence("a", 5.0, failed=True)
     breakers.probe_failed("a", 5.0, 6.0, SILENT)
     assert not is_open(breakers, "a")
-    breakers.suspect("a", 6.0, failed=True)
+    breakers.note_silence("a", 6.0, failed=True)
     breakers.probe_failed("a", 5.1, 6.0, SILENT)
     assert is_open(breakers, "a")
 
@@ -413,14 +413,14 @@ def test_what_is_known_of_those_who_stay_included_stays() -> None:
     breakers = CircuitBreakers()
     breakers.heard("a", 5.0)
     assert breakers.doubt("a", 5.0)
-    breakers.suspect("a", 5.0, failed=True)
+    breakers.note_silence("a", 5.0, failed=True)
     breakers.forget({"a"})
     assert not breakers.doubt("a", 6.0)
     breakers.probe_failed("a", 5.0, 7.0, SILENT)  # it has been heard since
     assert not is_open(breakers, "a")
     breakers.forget({"b"})
     assert breakers.doubt("a", 8.0)
-    breakers.suspect("a", 8.0, failed=True)
+    breakers.note_silence("a", 8.0, failed=True)
     breakers.probe_failed("a", 5.0, 9.0, SILENT)  # not since it is included again
     assert is_open(breakers, "a")
 
