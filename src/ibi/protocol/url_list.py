@@ -276,8 +276,9 @@ def find_wanted(
 
     For a bare translation (`+`, which names no language), the reader's preference decides, step by step (RES-07:
     choice of a translation): first the translation in the best language; else one whose language the answer does not
-    name; else the item itself, if the answer lists translations of it and one of them has the item's own name. A
-    language without a country (`pt`) also accepts one with a country (`pt-BR`, AMB-47).
+    name; else the item itself, if the answer lists translations of it and one of them has the item's own name. If the
+    best of all languages that the answer names has no usable relation (perhaps no URL), none fits, whatever others
+    have. A language without a country (`pt`) also accepts one with a country (`pt-BR`, AMB-47).
     """
     candidates = [offered for offered in usable if relation.accepts(offered)]
     for index, step in enumerate(relation.steps):

@@ -96,7 +96,7 @@ class Handlers:
         self._upstream = upstream
         self._tokens = tokens
         self._budget = TokenBuckets(settings.request_rate, settings.request_burst)
-        self._under_way = 0
+        self._in_flight = 0
         self.cache_policy: CachePolicy | None = None
         """Caches redirects for the fast path; None where there is no fast path."""
         self.counter: ReaderCounter | None = None
@@ -127,9 +127,10 @@ class Handlers:
         decision = outcome.decision
         if isinstance(decision, Alert):
             return self._site.resolution_alert(request, decision, outcome.trace)
-        gates = isinstance(decision, Redirect) and len(url.ibi.text) <= LONGEST_NAME
+        has_timegate = isinstance(decision, Redirect) and len(url.ibi.text) <= LONGEST_NAME
         links = link(_unwrapped(root, url) if url.wrappers else persistent, "cite-as")[1]
-        links += _gates(root).replace(NAME, url.ibi.text) if gates else ""  # uvicorn checks each header
+        if has_timegate:
+            links += _timegate_links(root).replace(NAME, url.ibi.text)  # uvicorn checks each header
         by_language = _BARE_TRANSLATION in url.relation.steps or isinstance(decision, UpstreamRedirect)
         by_accept = not (url.verbs.verbs or url.file_path) or negotiable(url)  # most URLs need no call
         response = redirect(
@@ -177,7 +178,7 @@ class Handlers:
 
     def refuses(self, client: str) -> bool:
         """Whether this client would be refused now, whatever URL it asks for."""
-        if self._under_way >= MOST_RESOLUTIONS:
+        if self._in_flight >= MOST_RESOLUTIONS:
             return True
         return self._budget.knows(client) and self._budget.wait(client, asyncio.get_running_loop().time()) > 0
 
@@ -188,7 +189,7 @@ class Handlers:
         """
         wait = self._budget.wait(client, asyncio.get_running_loop().time())
         too_long = len(persistent) > URL_LENGTH_SURE_TO_FIT and not fit_into_message(persistent)
-        if not (wait or too_long) and self._under_way < MOST_RESOLUTIONS:
+        if not (wait or too_long) and self._in_flight < MOST_RESOLUTIONS:
             return None
         if too_long:
             alert = Alert(AlertKind.TOO_LONG, url=persistent)
@@ -229,7 +230,7 @@ class Handlers:
         span = current_span.get()
         if span is not None:
             span = span.enter("resolution")
-        self._under_way += 1
+        self._in_flight += 1
         self._metrics.started()
         try:
             for url in urls:
@@ -249,7 +250,7 @@ class Handlers:
                 if not isinstance(outcome.decision, Alert):
                     break
         finally:
-            self._under_way -= 1
+            self._in_flight -= 1
             self._count(outcome, arrived, clock(), span)
         return cast("Outcome", outcome)
 
@@ -302,7 +303,7 @@ class Handlers:
 
 
 @lru_cache(maxsize=16)
-def _gates(root: str) -> str:
+def _timegate_links(root: str) -> str:
     """Return the links of a redirect to the TimeGates of an item, with NAME in place of the item (RFC 7089)."""
     return f", {RESOLVER_LINKS.format(root=root)}"
 

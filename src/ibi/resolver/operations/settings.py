@@ -92,7 +92,7 @@ class SettingsFields(Fields, frozen=True):
         _number(
             "redirect_mebibytes",
             "Mebibytes of memory that each process takes for its cached redirects, about two thirds of a "
-            "kibibyte for each; a change drops them all",
+            "kibibyte for each; after a change of this setting, all are dropped",
         ),
     ] = UNSET
     original_days: Annotated[

@@ -6,7 +6,7 @@ A `Resolution` has no socket, no clock and no task. Its caller (`Resolver`) does
     2. It sends `query` to the Archives, and passes each response to `hear`. `hear` returns a Redirect when an answer
        satisfies. It does not do so if the original is required; nor while another Archive is awaited: then the first
        answer that satisfies is the `candidate`.
-    3. If the awaited Archive has had its time, it calls `take`, which returns the candidate.
+    3. If the awaited Archive has had its time, it calls `take_candidate`.
     4. If no response has decided by the end of the round, it calls `close_round`, which returns
 
            Redirect     the candidate, or the one original

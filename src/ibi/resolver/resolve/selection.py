@@ -72,8 +72,8 @@ def satisfying(
 ) -> WantedEntry | None:
     """Return the wanted entry if an answer offers it at a URL that `is_safe`."""
     if relation.steps:
-        living = [each for each in answer.offered() if is_safe(archive, answer.url(each))]
-        return find_wanted(answer, relation, preference, living)
+        usable = [each for each in answer.offered() if is_safe(archive, answer.url(each))]
+        return find_wanted(answer, relation, preference, usable)
     found = offered(answer, relation, preference)
     return found if found is not None and is_safe(archive, found.entry.url) else None
 
