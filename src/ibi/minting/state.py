@@ -231,7 +231,7 @@ class LockedState:
     `record` and `replica`: None if they cannot be read; `fault`: why they cannot be trusted; `new`: there are
     neither they nor other files of ours; `is_untouched`: the state file was last changed at the moment that the
     replica records. If not (after a kill, a power cut, or while others draw), it may have been changed from outside.
-    For `is_latest` and what follows it, see `waiting_room.LockedRecord`.
+    `waiting_room.LockedRecord` explains the other attributes.
     """
 
     def __init__(self, files: StateFiles, lock: int, began: int) -> None:

@@ -85,7 +85,7 @@ class Protocol(AnsweringLater):
     _repeated_at = 0.0  # when such a request was last answered
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn does
-        """Wait for the first request."""
+        """Refuse the connection if its client has too many; else wait for the first request."""
         super().connection_made(transport)
         self._progress = Progress(transport)
         self._peer = self.client[0] if self.client else ""

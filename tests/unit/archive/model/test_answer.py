@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -558,6 +559,29 @@ def test_an_answer_worked_out_for_a_request_is_the_full_one_filtered(
     if "urlkey" not in expected and "ibi.nextedition" not in expected and held is not None:
         expected["state"] = held.state.value  # claimed whether or not the wanted URL is there (note 6)
     assert url_list(shelf, here, request, KEY).pairs == expected
+
+
+def test_each_kind_of_pair_in_a_whole_answer_is_in_the_answer_to_some_request() -> None:
+    """A pair of our own that only the whole answer had would reach no resolver."""
+    formats = {"oai_dc": "http://far.example/dc"}
+    first = item(
+        0, next_edition=forms(1), translations={"pt": forms(3)}, metadata_item=forms(4), formats=formats
+    )
+    removed = item(5, state=ItemState.DELETED, url="", reason="By mistake", replacement=forms(0))
+    shelf = Shelf(
+        first, item(1, next_edition=forms(2)), item(2, next_edition=forms(9)), item(3), item(4), removed
+    )
+
+    def kinds(*, filtered: bool) -> set[str]:
+        return {
+            re.sub(r"(\.(lastedition|translation|metadata)(\(.*?\))?)+$", "", name)
+            for number, verbs in product(range(6), _verb_lists())
+            for name in answer(shelf, rep(number), verbs, filtered=filtered).pairs
+        }
+
+    whole = kinds(filtered=False)
+    assert {"ibi", "edition.farthest", "tombstone.reason"} <= whole
+    assert whole - kinds(filtered=True) == set()
 
 
 # What a reader at the Archive's own address gets
