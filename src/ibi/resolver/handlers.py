@@ -127,9 +127,8 @@ class Handlers:
         decision = outcome.decision
         if isinstance(decision, Alert):
             return self._site.resolution_alert(request, decision, outcome.trace)
-        has_timegate = isinstance(decision, Redirect) and len(url.ibi.text) <= LONGEST_NAME
         links = link(_unwrapped(root, url) if url.wrappers else persistent, "cite-as")[1]
-        if has_timegate:
+        if isinstance(decision, Redirect) and len(url.ibi.text) <= LONGEST_NAME:
             links += _timegate_links(root).replace(NAME, url.ibi.text)  # uvicorn checks each header
         by_language = _BARE_TRANSLATION in url.relation.steps or isinstance(decision, UpstreamRedirect)
         by_accept = not (url.verbs.verbs or url.file_path) or negotiable(url)  # most URLs need no call
