@@ -11,7 +11,9 @@ from hashlib import sha256
 
 from ibi.archive.ingest.importing import IMPORT_FORMATS
 from ibi.archive.model.item_json import FIELDS
+from ibi.archive.service.admission import COSTS
 from ibi.cli.inspect import inspect
+from ibi.http import cors
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.relation import ITEM
@@ -199,6 +201,32 @@ def test_the_members_of_an_explanation_are_those_that_are_written() -> None:
 def test_the_pages_under_the_hyphen_are_those_of_the_services() -> None:
     served = {page for name in SERVICES for page in re.findall(r"/-/([a-z]+)", modules()[name].text)}
     assert set(re.findall(r"/-/([a-z]+)", HTTP_PAGE)) == served
+
+
+ARCHIVE_PAGES = SERVICES[:4]
+UNCOUNTED = {"about", "healthz", "holdings", "nonce", "programs", "readyz", "sitemap"}
+"""Pages of an Archive that cost no reader anything."""
+OF_OUR_ORIGIN = {"files", "healthz", "holdings", "nonce", "readyz", "zip"}
+"""Pages of an Archive that pages of other origins may not read."""
+
+
+def test_what_a_page_of_an_archive_costs_and_who_may_read_it_was_decided() -> None:
+    served = {page for name in ARCHIVE_PAGES for page in re.findall(r"/-/([a-z]+)", modules()[name].text)}
+    assert served - {path.split("/")[2] for path in COSTS} == UNCOUNTED
+    shared = {
+        path.split("/")[2] for path in (*cors.ARCHIVE.whole, *cors.ARCHIVE.below) if path.startswith("/-/")
+    }
+    assert served - shared == OF_OUR_ORIGIN
+
+
+UNPLAYED = {"busy", "no-such-page", "too-far", "too-long", "too-many", "wrong-host"}
+"""Kinds of alerts that no answer causes; and `too-far`, which needs more editions than a play can have."""
+
+
+def test_a_play_shows_each_kind_of_alert_that_answers_cause() -> None:
+    plays = [play.read_text("utf-8") for play in (ROOT / "conformance/scenarios").glob("*.play")]
+    played = {kind for play in plays for kind in re.findall(r"\bALERT ([a-z-]+)", play)}
+    assert set(AlertKind) - played == UNPLAYED
 
 
 MIGRATIONS = {

@@ -29,7 +29,7 @@ from ibi.protocol.replies import (
     RequestError,
 )
 from ibi.protocol.verb_list import VerbList
-from ibi.protocol.vocabulary import ContentType, ItemState
+from ibi.protocol.vocabulary import ContentType, ItemState, Subject
 
 INCLUSION = InclusionRequest(
     "mtc-m21.sid.inpe.br",
@@ -188,6 +188,20 @@ def test_a_repeated_pair_is_refused() -> None:
 
 
 @pytest.mark.proves("REG-06", "MSG-23", "MSG-24", "MSG-28", "AMB-33")
+def _is_known(subject: str) -> bool:
+    """Whether a message with nothing but this subject is refused for what it lacks, if at all."""
+    try:
+        read_request(write_query([("servicesubject", subject)]))
+    except ParseError as error:
+        return str(error) != "no service knows this subject"
+    return True
+
+
+def test_each_subject_has_a_reader() -> None:
+    assert not _is_known("x")
+    assert [subject for subject in Subject if not _is_known(subject)] == []
+
+
 def test_replies_are_exact() -> None:
     assert Confirmation().body() == b"confirmation yes"
     assert AcknowledgmentReceived().body() == b"notice {acknowledgment received}"
