@@ -188,20 +188,6 @@ def test_a_repeated_pair_is_refused() -> None:
 
 
 @pytest.mark.proves("REG-06", "MSG-23", "MSG-24", "MSG-28", "AMB-33")
-def _is_known(subject: str) -> bool:
-    """Whether a message with nothing but this subject is refused for what it lacks, if at all."""
-    try:
-        read_request(write_query([("servicesubject", subject)]))
-    except ParseError as error:
-        return str(error) != "no service knows this subject"
-    return True
-
-
-def test_each_subject_has_a_reader() -> None:
-    assert not _is_known("x")
-    assert [subject for subject in Subject if not _is_known(subject)] == []
-
-
 def test_replies_are_exact() -> None:
     assert Confirmation().body() == b"confirmation yes"
     assert AcknowledgmentReceived().body() == b"notice {acknowledgment received}"
@@ -239,6 +225,20 @@ def test_a_reply_that_says_anything_else_is_none() -> None:
         ExclusionStatus.read(b"status.archive included")
     with pytest.raises(ParseError):
         AcknowledgmentReceived.read(b"notice received")
+
+
+def _is_known(subject: str) -> bool:
+    """Whether a message with nothing but this subject is refused for what it lacks, if at all."""
+    try:
+        read_request(write_query([("servicesubject", subject)]))
+    except ParseError as error:
+        return str(error) != "no service knows this subject"
+    return True
+
+
+def test_each_subject_has_a_reader() -> None:
+    assert not _is_known("x")
+    assert [subject for subject in Subject if not _is_known(subject)] == []
 
 
 @pytest.mark.proves("MSG-21", "AMB-57")
