@@ -156,8 +156,10 @@ def test_a_request_is_found_in_the_log_by_its_id(running: Running) -> None:
     given = running.get("/-/about", x_request_id="from-the-gate")
     assert "x-request-id" not in running.get("/-/about").headers
     assert given.headers["x-request-id"] == "from-the-gate"
-    first, second = (event["request_id"] for event in running.end() if event["logger"] == "ibi.access")
-    assert (first, len(str(second))) == ("from-the-gate", 16)
+    # Two processes write the log, each at its own pace.
+    ids = {str(event["request_id"]) for event in running.end() if event["logger"] == "ibi.access"}
+    assert "from-the-gate" in ids
+    assert [len(made) for made in ids - {"from-the-gate"}] == [16]
 
 
 def test_a_command_tells_how_the_archives_of_a_running_resolver_are(
