@@ -46,7 +46,7 @@ class DoneBy(Enum):
 
     ONE_NODE = "one node"
     EACH_NODE = "each node"
-    """It is about what the node keeps for itself."""
+    """For what a node keeps for itself, such as an index."""
 
 
 @dataclass(frozen=True, slots=True)
