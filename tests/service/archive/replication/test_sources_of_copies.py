@@ -85,6 +85,8 @@ def test_a_copy_of_one_file_has_its_url_and_what_the_resolver_knows(here: Archiv
     with far.served() as root:
         far.leads(NAME, f"{root}/x%20y")
         copy = here.copy(resolver=root)
+        (accepted,) = (sent["accept"] for path, sent in far.requests if path.startswith("/-/explain/"))
+        assert accepted == "application/json"
         timestamp = "2019-12-31T00:00:00Z" if is_known else "2020-01-01T00:00:00Z"
         source = CopySource(
             archive="", url=f"{root}/x%20y", original=timestamp, tag='"1"', compared=False, private=True
