@@ -61,7 +61,7 @@ def answer(
     return asyncio.run(metrics.respond(settings, request, receive))
 
 
-def numbers(metrics: ArchiveMetrics, archive: NewArchive, **more: object) -> dict[str, dict[str, float]]:
+def numbers(metrics: ArchiveMetrics, archive: NewArchive, **more: Any) -> dict[str, dict[str, float]]:
     assert answer(metrics, archive, **more).status == 200
     found = dict(metrics.present())
     free = found.pop("disk_free_bytes")[""]

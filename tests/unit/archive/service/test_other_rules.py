@@ -61,7 +61,7 @@ def test_they_are_logged_once_a_minute_while_they_last(answered: Logging) -> Non
 
 
 def test_settings_that_another_process_reads_a_moment_later_are_not_logged(answered: Logging) -> None:
-    moments = [start + each for start in (1000, 1100, 1162, 1224) for each in (0, 1, 2)]
+    moments: list[float] = [start + each for start in (1000, 1100, 1162, 1224) for each in (0, 1, 2)]
     assert logged(answered, moments) == []
     assert logged(answered, [1300, 1359.9]) == [1359.9]
     assert logged(answered, [1500, 1560]) == []
