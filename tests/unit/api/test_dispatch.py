@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -64,19 +65,21 @@ def problem(response: Response) -> tuple[int, str, str, Headers]:
 
 
 LATER: Headers = (("retry-after", "10"),)
+UNPROCESSABLE = HTTPStatus(422).phrase
+"""Its name is another one in Python 3.13."""
 
 
 @pytest.mark.parametrize(
     ("error", "status", "title", "detail", "headers"),
     [
-        (BadField("bad {name}", name="x"), 422, "Unprocessable Entity", "bad x", ()),
+        (BadField("bad {name}", name="x"), 422, UNPROCESSABLE, "bad x", ()),
         (NotHeld("x"), 404, "Not Found", "x", ()),
         (AlreadyHeld("x"), 409, "Conflict", "x", ()),
         (Conflict("x"), 412, "Precondition Failed", "x", ()),
-        (BadItem("x"), 422, "Unprocessable Entity", "x", ()),
+        (BadItem("x"), 422, UNPROCESSABLE, "x", ()),
         (Unsettled("x"), 503, "Service Unavailable", "x", ()),
         (HoldingError("x"), 409, "Conflict", "x", ()),
-        (ParseError("IBIp", "te\ud800xt", "x"), 422, "Unprocessable Entity", "te?xt: x", ()),
+        (ParseError("IBIp", "te\ud800xt", "x"), 422, UNPROCESSABLE, "te?xt: x", ()),
         (PeerError("x"), 502, "Bad Gateway", "x", ()),
         (PeerSilent("x"), 502, "Bad Gateway", "x", ()),
         (IbiError("x"), 400, "Bad Request", "x", ()),
