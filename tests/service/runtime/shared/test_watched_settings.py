@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ibi.errors import SetupError
 from ibi.runtime.reload import WatchedSettings
-from ibi.runtime.shared.documents import documents_of
+from ibi.runtime.shared.documents import Documents, documents_of
 from ibi.runtime.shared.store import close_store
 from support.engines.postgresql import PostgreSQL
 from support.engines.shared_store import new_store, share
@@ -16,11 +17,18 @@ from support.engines.shared_store import new_store, share
 NAME = "resolver.toml"
 
 
+@pytest.fixture
+def documents(tmp_path: Path, postgresql: PostgreSQL) -> Iterator[Documents]:
+    """The documents of a data directory in a new store."""
+    found = documents_of(share(tmp_path, new_store(postgresql)))
+    assert found is not None
+    yield found
+    close_store(tmp_path)
+
+
 def test_settings_that_cannot_be_used_are_read_again_at_each_look_and_said_once(
-    tmp_path: Path, postgresql: PostgreSQL, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, documents: Documents, caplog: pytest.LogCaptureFixture
 ) -> None:
-    documents = documents_of(share(tmp_path, new_store(postgresql)))
-    assert documents is not None
     documents.make(NAME, "first")
     faults, reads = list[str](), list[str]()
 
@@ -47,4 +55,3 @@ def test_settings_that_cannot_be_used_are_read_again_at_each_look_and_said_once(
         unusable("away"), unusable("damaged"), "the settings were changed",
         unusable("damaged"), "the settings were changed",
     ]  # fmt: skip
-    close_store(tmp_path)
