@@ -241,7 +241,7 @@ class LockedState:
         self._began = began
         written = os.pread(lock, WIDTH + _NOTE_WIDTH + 1, 0)
         self.replica, note = files.parsed(written)
-        self._has_note = note is not None and note != _UNNOTED
+        self._has_note = note not in {None, _UNNOTED}
         if files.handle is None or self.replica is None or self.replica.file != files.identity:
             files.open()
         self.record = self._read(written[:WIDTH])
