@@ -9,7 +9,8 @@ import runpy
 from dataclasses import fields
 from hashlib import sha256
 
-from ibi.archive.ingest.importing import IMPORT_FORMATS
+from ibi.archive.api.imports import IMPORT_MEDIA_TYPES
+from ibi.archive.ingest.importing import ENDINGS, IMPORT_FORMATS
 from ibi.archive.model.item_json import FIELDS
 from ibi.archive.service.admission import COSTS
 from ibi.cli.inspect import inspect
@@ -161,6 +162,11 @@ def test_the_formats_that_can_be_imported_are_those_that_are_read() -> None:
     offered = re.search(r"for value, words in (.*?) %", form)
     assert offered
     assert {value for value, _ in re.findall(r'\("(\w+)", "([^"]+)"\)', offered[1])} == set(IMPORT_FORMATS)
+
+
+def test_each_format_that_can_be_imported_is_found_by_a_media_type_and_by_the_ending_of_a_name() -> None:
+    assert set(IMPORT_MEDIA_TYPES.values()) == set(IMPORT_FORMATS)
+    assert set(ENDINGS.values()) == set(IMPORT_FORMATS) - {"jsonl"}
 
 
 def test_inspect_gives_the_keys_that_the_page_lists() -> None:

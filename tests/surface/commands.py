@@ -10,7 +10,6 @@ import contextlib
 import io
 import os
 import runpy
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -18,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 from unittest.mock import patch
+
+from support.concurrency.forked import run_ibi
 
 ENGLISH = {"LANGUAGE": "en", "LC_ALL": "C.UTF-8", "COLUMNS": "100"}
 
@@ -57,9 +58,8 @@ def ibi(*words: object) -> Typed:
 
 def _apart(*words: object) -> Typed:
     """The same in a process of its own: a server makes the log of its whole process its own."""
-    command = [sys.executable, "-m", "ibi", *map(str, words)]
     environment = {**os.environ, **ENGLISH, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    done = run_ibi(*words, text=True, env=environment)
     return Typed(done.returncode, done.stdout, done.stderr)
 
 

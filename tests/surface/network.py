@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import ibi as ibi_library
+from support.concurrency.forked import start_ibi
 from support.ports import free_port
 from surface.commands import ENGLISH, ibi
 
@@ -187,10 +188,9 @@ class Network:
         environment = {**os.environ, **ENGLISH}
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         with (self.data / f"{name}.log").open("a") as log:
-            self.running[name] = subprocess.Popen(
-                [sys.executable, "-m", "ibi", *map(str, words)],
-                stdout=subprocess.PIPE, stderr=log, text=True, env=environment,
-            )  # fmt: skip
+            self.running[name] = start_ibi(
+                words, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
+            )
 
     def is_ready(self, name: str, lines: int = 1) -> str:
         """Wait until it accepts connections; the lines that it prints then."""

@@ -37,7 +37,7 @@ def to_row(directory: Path, machine: Machine, row: StateRow) -> None:
             if new.fault is None and new.record is not None and _is_stopped(old) and not _is_moved_away(new):
                 return  # a move that was cut off has begun it
             if not (new.new or new.fault is StateFault.MISSING or _is_moved_away(new)):
-                raise LostState(SENTENCES[new.fault or StateFault.MOVED], directory=row.name)
+                raise LostState(SENTENCES[new.fault or StateFault.OTHER_MACHINE], directory=row.name)
             record = _readable(old, directory)
             # Without its state, but with its replica, a folder counts as lost.
             (directory / FOLDER / "state").unlink(missing_ok=True)

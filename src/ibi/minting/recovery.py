@@ -39,7 +39,7 @@ class Recovery:
     last: int
 
 
-_ELSEWHERE: Final = frozenset({SENTENCES[StateFault.MOVED], SENTENCES[StateFault.COPIED]})
+_ELSEWHERE: Final = frozenset({SENTENCES[StateFault.OTHER_MACHINE], SENTENCES[StateFault.COPIED]})
 
 
 def repair_command(error: LostState, data: Path) -> IbiError:
@@ -85,8 +85,8 @@ def recover(
 def _refuse_elsewhere(state: LockedState | LockedRow, directory: Path | str, *, moved: bool) -> None:
     """Refuse a state that another machine or database may go on with, unless the operator denies it."""
     elsewhere = any(record.machine != state.identity for record in _records(state))
-    if (elsewhere or state.fault in {StateFault.MOVED, StateFault.COPIED}) and not moved:
-        found = LostState(SENTENCES[state.fault or StateFault.MOVED], directory=directory)
+    if (elsewhere or state.fault in {StateFault.OTHER_MACHINE, StateFault.COPIED}) and not moved:
+        found = LostState(SENTENCES[state.fault or StateFault.OTHER_MACHINE], directory=directory)
         problem = (
             "{found}. If the other one will never give a label again, say so with --moved; if it goes on, "
             "use another host name or port here, in a new directory"

@@ -115,7 +115,7 @@ class StateFault(Enum):
     MISSING = "missing"
     DAMAGED = "damaged"
     OLDER = "older"
-    MOVED = "moved"
+    OTHER_MACHINE = "other machine"
     COPIED = "copied"
     TOUCHED = "touched"
 
@@ -124,7 +124,7 @@ SENTENCES = {
     StateFault.MISSING: "the minting state in {directory} is missing, so the next label might be a second one",
     StateFault.DAMAGED: "the minting state in {directory} is damaged, so the next label might be a second one",
     StateFault.OLDER: "the minting state in {directory} is older than the last label given: was a backup put back?",
-    StateFault.MOVED: (
+    StateFault.OTHER_MACHINE: (
         "the minting state in {directory} was made by another machine; two must never mint from one state"
     ),
     StateFault.COPIED: "the minting state in {directory} is a copy; two directories must never mint from one state",
@@ -132,7 +132,7 @@ SENTENCES = {
         "the minting state in {directory} was touched from outside since the last label: a backup put back?"
     ),
 }
-"""The sentence for each fault; `ibi mint recover` repairs all of them, MOVED and COPIED with `--moved`."""
+"""The sentence for each fault; `ibi mint recover` repairs all of them, OTHER_MACHINE and COPIED with `--moved`."""
 
 
 class StateFiles:
@@ -241,7 +241,7 @@ class LockedState:
         self._began = began
         written = os.pread(lock, WIDTH + _NOTE_WIDTH + 1, 0)
         self.replica, note = files.parsed(written)
-        self._has_note = note is not None and note != _UNNOTED
+        self._has_note = note not in {None, _UNNOTED}
         if files.handle is None or self.replica is None or self.replica.file != files.identity:
             files.open()
         self.record = self._read(written[:WIDTH])
@@ -276,7 +276,7 @@ class LockedState:
         if record is None or (replica is None and record.drawn):
             return StateFault.DAMAGED
         if record.machine != files.machine:
-            return StateFault.MOVED
+            return StateFault.OTHER_MACHINE
         if record.file != files.identity:
             return StateFault.COPIED
         replicated = replica.drawn if replica else 0

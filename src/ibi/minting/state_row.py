@@ -227,7 +227,7 @@ class LockedRow:
         if self.record is None:
             return StateFault.DAMAGED
         if self.record.machine != self.identity:
-            return StateFault.MOVED
+            return StateFault.OTHER_MACHINE
         return None if untouched else StateFault.TOUCHED
 
     def clock_confirmed(self, now: int) -> bool:

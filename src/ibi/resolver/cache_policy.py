@@ -195,7 +195,7 @@ class CachePolicy:
         services = dict[str, bool]()  # whether any answer of an Archive is leased
         for each in outcome.rounds:
             for archive in each.queried:
-                if archive.name not in self.by_name or self.redirects.withholds(archive.service):
+                if archive.name not in self.by_name or self.redirects.suspends(archive.service):
                     return None
                 text = question(each.query)
                 kept = cache.answer(archive.service, text)

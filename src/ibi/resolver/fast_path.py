@@ -15,7 +15,7 @@ A redirect is given while all of this holds:
     its answers have not ended                          `CachedRedirect.since`, `until`, `boot_until`
     the leases it rests on run                          `LeaseTable.began`
     nothing it rests on has changed                     `LeaseTable.name_versions`, `archive_versions`
-    none of its Archives is unreliable                  `RedirectCache.withheld`
+    none of its Archives is unreliable                  `RedirectCache.suspended_slots`
     its reader can be counted: the Archive of the acknowledgment is included, and another count may be started
                                                         `ReaderCounter.start`
 
@@ -200,13 +200,17 @@ class FastPath:
         opposite order: it changes the versions first, and writes the lease last (`cache.lease.apply_reply`). So if the
         new lease is read here, the new versions are read after it, and a redirect that has become wrong is not used.
         """
-        running, of_archives, withheld = self._running, self._leases.archive_versions, self.redirects.withheld
+        running, of_archives, suspended = (
+            self._running,
+            self._leases.archive_versions,
+            self.redirects.suspended_slots,
+        )
         for slot, version, leased in redirect.archives:
             if leased and slot not in running:
                 if lease_age(self._leases.began(slot), Moment(boot, real)) >= RENEW_AFTER:
                     return False
                 running.add(slot)  # for half a second at most, by both clocks
-            if of_archives[slot] != version or slot in withheld:
+            if of_archives[slot] != version or slot in suspended:
                 return False
         of_names = self._leases.name_versions
         if of_names[redirect.name_slot] != redirect.name_version:

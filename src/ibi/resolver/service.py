@@ -179,7 +179,7 @@ class ResolverService:
         self._hosts = hosts_of(addresses)
         public = self._public = PublicURL(settings, tuple(trusted))
         self._names, self._own_paths = settings.service.canonicals, _paths_of(settings.service)
-        self._breakers, self._open_circuits = CircuitBreakers(self._withhold), set[str]()
+        self._breakers, self._open_circuits = CircuitBreakers(self._suspend), set[str]()
         knows, archives, metrics = stores.knowledge, stores.registry.archives, stores.metrics
         self.network = NetworkMonitor(stores.registry, self._breakers, knows.now)
         self._site = _site(settings, public, stores, pages, publisher, self.network)
@@ -204,15 +204,15 @@ class ResolverService:
         """Withhold cached redirects from now on, in place of the service `before`."""
         if before is not None:
             before.hand_over()
-        self._withhold()
+        self._suspend()
 
     def hand_over(self) -> None:
-        """Stop withholding cached redirects, although requests of this service may still be under way."""
+        """Stop suspending cached redirects, although requests of this service may still be under way."""
         self._breakers.on_change = lambda: None
 
-    def _withhold(self) -> None:
+    def _suspend(self) -> None:
         """Withhold cached redirects to Archives that may have died: another may hold a copy. Log changes."""
-        self._stores.redirects.withhold(self._breakers.unreliable())
+        self._stores.redirects.suspend(self._breakers.unreliable())
         open_now = self._breakers.open_circuits()
         for name in open_now.keys() - self._open_circuits:
             _log.warning("%s is left out for a while: %s", name, open_now[name])

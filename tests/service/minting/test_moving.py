@@ -206,7 +206,7 @@ def test_what_is_not_moved_is_one_sentence(tmp_path: Path, rows: Rows) -> None:
     row = rows.row(used, clock.machine)
     with pytest.raises(LostState) as refused:
         to_row(used, clock.machine, row)
-    assert str(refused.value) == SENTENCES[StateFault.MOVED].replace("{directory}", row.name)
+    assert str(refused.value) == SENTENCES[StateFault.OTHER_MACHINE].replace("{directory}", row.name)
     row = rows.row(new, clock.machine)
     for where, act in (
         (f"{new}/{FOLDER}", partial(to_row, new, clock.machine, row)),

@@ -212,7 +212,7 @@ def test_the_log_tells_when_an_archive_is_left_out_why_and_when_it_is_back(
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_only_the_present_service_withholds_redirects_to_an_archive_that_fails(
+def test_only_the_present_service_suspends_redirects_to_an_archive_that_fails(
     tmp_path: Path, replaced: bool
 ) -> None:
     """One whose settings were changed still ends the requests that it has begun."""
@@ -227,7 +227,7 @@ def test_only_the_present_service_withholds_redirects_to_an_archive_that_fails(
         await silent.close()
         for number in range(FAILURES):
             await running.ask(f"/archive.example/a/2026/01.02.03.0{number}")
-        assert stores.redirects.withholds(M16C.lower()) != replaced
+        assert stores.redirects.suspends(M16C.lower()) != replaced
         await present.close()
 
     play(tmp_path, [silent], scene)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from ibi.app.archive import archive_directory
 from support.archive.archive_fixture import settings_for
+from support.concurrency.forked import start_ibi
 from support.ports import free_port
 from support.programs import Program
 
@@ -23,8 +23,8 @@ def running_archive(data: Path, *words: str, **more: object) -> Iterator[Program
     directory = archive_directory(data)
     directory.reserve()
     directory.create(settings_for(address, **_MINTS, **more))
-    command = [sys.executable, "-m", "ibi", "archive", "serve", "--data", str(data), "--bind", address]
-    with subprocess.Popen([*command, *words], stdout=subprocess.PIPE, text=True) as process:
+    command = ["archive", "serve", "--data", data, "--bind", address, *words]
+    with start_ibi(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             assert process.stdout.readline()

@@ -17,6 +17,7 @@ from ibi.app.resolver import open_registry, resolver_service
 from ibi.cli import main
 from ibi.resolver.model.archive import Archive
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver
+from support.concurrency.forked import start_ibi
 from support.ports import free_port
 from support.served import served
 
@@ -88,8 +89,8 @@ def deposited(data: Path, file: Path, capsys: Any) -> str:
 @contextmanager
 def serving(*words: object, ready: int = 1) -> Iterator[subprocess.Popen[str]]:
     """`ibi archive serve` until the end of the block; it must end, and well."""
-    command = [*COMMAND, "archive", "serve", *map(str, words)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command = ["archive", "serve", *words]
+    with start_ibi(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             lines = [process.stdout.readline() for _ in range(ready)]

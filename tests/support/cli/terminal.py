@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from support.cli.archive_commands import COMMAND
+from support.concurrency.forked import start_ibi
 
 
 class Terminal:
@@ -52,9 +52,8 @@ def terminal(*words: object, language: str = "en") -> Iterator[Terminal]:
     """Run a command of ours at a pseudo-terminal."""
     master, slave = os.openpty()
     environment = {**os.environ, "LANGUAGE": language, "TERM": "xterm"}
-    command = [*COMMAND, *map(str, words)]
-    with subprocess.Popen(
-        command, stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True
+    with start_ibi(
+        words, stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True
     ) as process:
         os.close(slave)
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from ibi.cli import main
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import InclusionRequest
 from ibi.runtime.settings import ResolverSettings
+from support.concurrency.forked import start_ibi
 from support.network.up import Answer, get
 from support.ports import free_port
 
@@ -42,8 +42,8 @@ class ResolverProcess:
             *words,
         ]
         with self.written.open("wb") as written:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "ibi", *command],
+            self.process = start_ibi(
+                command,
                 stdout=subprocess.PIPE,
                 stderr=written,
                 text=True,

@@ -40,7 +40,7 @@ def spoil(directory: Path, fault: StateFault) -> None:
         case StateFault.COPIED:
             shutil.copy(state, directory / "copy")
             (directory / "copy").replace(state)
-        case StateFault.MOVED:
+        case StateFault.OTHER_MACHINE:
             pass
 
 
@@ -59,14 +59,14 @@ def test_a_repaired_state_gives_later_labels_than_ever_before(tmp_path: Path, fa
     assert draw(tmp_path, clock) > max(before)
 
 
-@pytest.mark.parametrize("fault", [StateFault.COPIED, StateFault.MOVED])
+@pytest.mark.parametrize("fault", [StateFault.COPIED, StateFault.OTHER_MACHINE])
 def test_a_copy_is_repaired_only_if_the_operator_knows_that_it_is_the_only_one(
     tmp_path: Path, fault: StateFault
 ) -> None:
     clock = FalseMachine()
     before = draw(tmp_path, clock)
     spoil(tmp_path, fault)
-    if fault is StateFault.MOVED:
+    if fault is StateFault.OTHER_MACHINE:
         clock.identity = "another-machine"
     with pytest.raises(LostState, match="say so with --moved"):
         recover(tmp_path, clock.machine)
@@ -166,7 +166,7 @@ def recorded(directory: Path) -> set[StateRecord]:
             "the minting state in {} is a copy; two directories must never mint from one state",
         ),
         (
-            StateFault.MOVED,
+            StateFault.OTHER_MACHINE,
             "the minting state in {} was made by another machine; two must never mint from one state",
         ),
     ],
@@ -175,7 +175,7 @@ def test_the_refusal_says_what_was_found(tmp_path: Path, fault: StateFault, sent
     clock = FalseMachine()
     draw(tmp_path, clock)
     spoil(tmp_path, fault)
-    if fault is StateFault.MOVED:
+    if fault is StateFault.OTHER_MACHINE:
         clock.identity = "another-machine"
     with pytest.raises(LostState) as refused:
         recover(tmp_path, clock.machine)

@@ -115,7 +115,7 @@ def _set(scene: Scene, what: str, value: object) -> None:
         lambda scene: scene.leases.change_versions([NAME]),
         lambda scene: scene.leases.change_versions([ANOTHER]),
         lambda scene: scene.leases.change_archive_version(scene.slot),
-        lambda scene: scene.redirects.withhold([ARCHIVE]),
+        lambda scene: scene.redirects.suspend([ARCHIVE]),
         lambda scene: scene.redirects.resize(1 << 19),
     ],
 )
@@ -149,7 +149,7 @@ def test_a_change_of_all_names_of_an_archive_counts_at_once(scene: Scene) -> Non
 
 def test_an_archive_that_is_unreliable_counts_at_once(scene: Scene) -> None:
     assert scene.repeats()
-    scene.redirects.withhold([ARCHIVE])
+    scene.redirects.suspend([ARCHIVE])
     assert not scene.repeats()
-    scene.redirects.withhold([])
+    scene.redirects.suspend([])
     assert scene.repeats()

@@ -57,7 +57,7 @@ MOST_SHOWN: Final = 200
 MOST_PREVIEWED: Final = 10
 """Records of a file that are shown as they will be."""
 
-_KINDS: Final = {
+IMPORT_MEDIA_TYPES: Final = {
     "application/jsonl": "jsonl",
     "application/x-ndjson": "jsonl",
     "application/x-bibtex": "bibtex",
@@ -147,7 +147,7 @@ class Imports:
             "POST", "/imports", Scope.ADMIN, self._post, "take in a file of records, or look what would come of it",
             gives=_REPORT, refusals=(404, 409, 410, 411, 412, 413, 415, 422, 429, 507), headers=CHANGING,
             query={"format": {"enum": list(IMPORT_FORMATS)}, "dry": _YES, "update": _YES, "upload": TEXT},
-            other_bodies=dict.fromkeys((*_KINDS, "application/octet-stream"), BINARY),
+            other_bodies=dict.fromkeys((*IMPORT_MEDIA_TYPES, "application/octet-stream"), BINARY),
         )  # fmt: skip
 
     async def _post(self, call: Call) -> Response:
@@ -158,7 +158,7 @@ class Imports:
             report = partial(self._report, call, fields.upload, fields)
             return await in_waiting_thread(once, call, fields.upload, report)
         call.body.check_announced()
-        kind = _kind(fields.format, _KINDS.get(call.body.kind, ""))
+        kind = _kind(fields.format, IMPORT_MEDIA_TYPES.get(call.body.kind, ""))
         async with staged_files(self.item_store) as files:
             await read_file(call, self.item_store.file_store, "records", files, LARGEST_IMPORT)
             file = files["records"]

@@ -269,7 +269,8 @@ BATCH: Final = 2000
 
 # Bytes of the file in one transaction, since a batch of very long lines would take too much memory.
 _BATCH_BYTES: Final = 8 << 20
-_ENDINGS: Final = {".bib": "bibtex", ".bibtex": "bibtex", ".ris": "ris", ".csv": "csv", ".tsv": "csv"}
+ENDINGS: Final = {".bib": "bibtex", ".bibtex": "bibtex", ".ris": "ris", ".csv": "csv", ".tsv": "csv"}
+"""Ending of a file's name -> format; any other ending is one of JSON lines."""
 
 
 def _bibtex(file: BinaryIO) -> Iterator[SourceRecord]:
@@ -290,7 +291,7 @@ IMPORT_FORMATS: Final[dict[str, Callable[[BinaryIO], Iterator[SourceRecord]]]] =
 
 def format_of(path: Path) -> str:
     """Return the format of a file by the extension of its name; "jsonl" for an unknown extension."""
-    return _ENDINGS.get(path.suffix.lower(), "jsonl")
+    return ENDINGS.get(path.suffix.lower(), "jsonl")
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class LaterAnswers:
 
     def make(self, items: ReadItems, message: UrlRequest, request: Request) -> Answer:
         """Return the answer from items that were read. Raises NotRead, TooLarge, and what the ordinary path logs."""
-        response = self._messages.answer_from(items, message, request)
+        response = self._messages.answer_from_snapshot(items, message, request)
         answer = response.status, response.whole()
         self._counts.at_once[response.status] += 1
         return answer

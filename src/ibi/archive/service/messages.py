@@ -221,11 +221,13 @@ class MessageService:
     def _answer_url_request(self, message: UrlRequest, request: Request) -> Response:
         """Answer a URL request, if there is a log of changes from one snapshot, with its position."""
         if self._changes is None:
-            return self._answer_from(self._lookup, "", message, request)
+            return self._answer_by_lookup(self._lookup, "", message, request)
         with self._changes.snapshot() as snapshot:
-            return self.answer_from(snapshot, message, request)
+            return self.answer_from_snapshot(snapshot, message, request)
 
-    def answer_from(self, snapshot: Snapshot | ReadItems, message: UrlRequest, request: Request) -> Response:
+    def answer_from_snapshot(
+        self, snapshot: Snapshot | ReadItems, message: UrlRequest, request: Request
+    ) -> Response:
         """Answer a URL request by the items of one snapshot, with its position."""
         # The log also has changes of the settings. A process that reads the settings half a second later than another
         # one still answers by the old ones: a position from after that change would be wrong for its answer. Both are
@@ -234,9 +236,11 @@ class MessageService:
         if changes is not None and snapshot.rules != changes.rules:
             position = ""
             changes.note_other_rules()
-        return self._answer_from(snapshot.holding, position, message, request)
+        return self._answer_by_lookup(snapshot.holding, position, message, request)
 
-    def _answer_from(self, find: Lookup, position: str, message: UrlRequest, request: Request) -> Response:
+    def _answer_by_lookup(
+        self, find: Lookup, position: str, message: UrlRequest, request: Request
+    ) -> Response:
         """Answer with the URL list of the item, a URL key, and for how long the answer may be reused.
 
         `find` looks up items, as they were at `position`; "" if the answer must not name a position.

@@ -153,8 +153,8 @@ class RedirectCache:
         self._bytes = 0
         self._shared: dict[Any, Any] = {}
         """What entries have in common, once: each tuple leads to itself."""
-        self.withheld: frozenset[int] = frozenset()
-        """The slots of Archives whose redirects are withheld: they are unreliable."""
+        self.suspended_slots: frozenset[int] = frozenset()
+        """The slots of Archives whose redirects are suspended: they are unreliable."""
 
     def get(self, key: bytes) -> CachedRedirect | None:
         """Return the redirect under a key, whether or not it may be used."""
@@ -233,19 +233,19 @@ class RedirectCache:
         for place, version in redirect.further_names:
             if of_names[place] != version:
                 return False
-        withheld = self.withheld
+        suspended = self.suspended_slots
         for slot, version, _ in redirect.archives:  # noqa: SIM110 - a generator takes longer
-            if of_archives[slot] != version or slot in withheld:
+            if of_archives[slot] != version or slot in suspended:
                 return False
         return True
 
-    def withhold(self, archives: Iterable[str]) -> None:
-        """Withhold the redirects that rest on answers of these (canonical service IBIs), and no others."""
-        self.withheld = frozenset(map(self.leases.slot, archives))
+    def suspend(self, archives: Iterable[str]) -> None:
+        """Suspend the redirects that rest on answers of these (canonical service IBIs), and no others."""
+        self.suspended_slots = frozenset(map(self.leases.slot, archives))
 
-    def withholds(self, archive: str) -> bool:
-        """Whether redirects that rest on answers of this Archive are withheld."""
-        return bool(self.withheld) and self.leases.slot(archive) in self.withheld
+    def suspends(self, archive: str) -> bool:
+        """Whether redirects that rest on answers of this Archive are suspended."""
+        return bool(self.suspended_slots) and self.leases.slot(archive) in self.suspended_slots
 
 
 def _size(key: bytes, redirect: CachedRedirect) -> int:

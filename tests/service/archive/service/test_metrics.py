@@ -23,6 +23,7 @@ from ibi.archive.membership.joining import WatchedArchiveSettings
 from ibi.archive.service.metrics import KINDS, TASKS, ArchiveMetrics, CountedClient, kind_of_request
 from ibi.errors import PeerError
 from ibi.protocol.extensions.changes import ChangesReply, ChangesRequest
+from ibi.runtime.tasks import DoneBy
 from support.archive.archive_fixture import SERVICE, NewArchive
 from support.archive.running_archive import running_archive
 from support.concurrency.open_files import open_files
@@ -167,7 +168,7 @@ def test_a_refusal_for_load_is_told_apart(metrics: ArchiveMetrics) -> None:
     assert (found["requests_total page 4xx"], found["requests_total page 5xx"]) == (2, 2)
 
 
-def test_every_periodic_task_can_be_counted(
+def test_every_periodic_task_is_counted_and_its_loop_was_decided(
     tmp_path: Path, metrics: ArchiveMetrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -178,10 +179,19 @@ def test_every_periodic_task_can_be_counted(
         with directory.catalogue() as catalogue:
             watched = WatchedArchiveSettings(directory.path)
             loops: Any = archive_tasks.task_loops(watched, directory, catalogue, None, metrics.task_ended)
-            names = {task.name for tasks in loops for task in tasks()}
+            found = [{task.name: task.done_by for task in tasks()} for tasks in loops]
+            names = {name for tasks in found for name in tasks}
             names.add(indexer(directory, catalogue).task().name)
             names.add("objects")  # only where files are in an S3 store
     assert names == set(TASKS)
+    # A new task belongs here: beside those that it may wait for, and that may wait for it, in the order in which they
+    # are done; and done by one of several nodes, unless it is about what each node keeps for itself.
+    assert found == [
+        {"hand-overs": DoneBy.ONE_NODE},
+        {"settling": DoneBy.ONE_NODE},
+        {"refresh": DoneBy.ONE_NODE},
+        {"uploads": DoneBy.EACH_NODE, "holdings filter": DoneBy.EACH_NODE, "audit": DoneBy.ONE_NODE},
+    ]
     metrics.task_ended("audit", False)
     assert samples(metrics.text(open_metrics=True).decode())["tasks_total failed audit"] == 1
 

@@ -107,15 +107,15 @@ def test_a_new_version_of_its_archive_ends_it_and_of_no_other(
     assert cache.seconds_left(made, NOW) == 0
 
 
-def test_it_is_withheld_while_one_of_its_archives_is(cache: RedirectCache) -> None:
+def test_it_is_suspended_while_one_of_its_archives_is(cache: RedirectCache) -> None:
     of_both, of_one = (
         redirect(cache, archives=((A, False), (B, False))),
         redirect(cache, archives=((A, False),)),
     )
-    cache.withhold([B])
+    cache.suspend([B])
     assert (cache.seconds_left(of_both, NOW), cache.seconds_left(of_one, NOW) > 0) == (0, True)
-    assert (cache.withholds(A), cache.withholds(B)) == (False, True)
-    cache.withhold(())
+    assert (cache.suspends(A), cache.suspends(B)) == (False, True)
+    cache.suspend(())
     assert cache.seconds_left(of_both, NOW) > 0
 
 
