@@ -271,7 +271,7 @@ def test_commits_are_flushed_readers_never_wait_and_links_are_checked(archive: N
     assert found == ["wal", 2, 1]
 
 
-@pytest.mark.one_store("sqlite", "tests/service/runtime/test_postgresql.py does the same there")
+@pytest.mark.one_store("sqlite", "tests/service/runtime/database/test_postgresql.py does the same there")
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ibi.http.server.connections import Connections
 from ibi.http.server.protocol import HEAD_BYTES, MOST_PER_TURN
 from ibi.http.server.service import Service
 from ibi.http.server.turns import Turns
@@ -131,3 +132,34 @@ def test_a_head_may_be_as_long_as_the_limit_and_no_longer() -> None:
 
     assert asyncio.run(heard(HEAD_BYTES)) == b"HTTP/1.1 200"
     assert asyncio.run(heard(HEAD_BYTES + 1)) == b"HTTP/1.1 431"
+
+
+def test_the_service_is_told_from_which_address_a_client_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    peers, open_now = list[str](), list[str]()
+
+    def at_once(_method: bytes, target: bytes, _head: object, peer: str) -> Answer | None:
+        peers.append(peer)
+        return _at_once(b"", target, None, "")
+
+    def later(_target: bytes, _head: object, peer: str, _answer: object) -> bool:
+        peers.append(peer)
+        return False
+
+    def enter(_: Connections, peer: str) -> bool:
+        open_now.append(peer)
+        return True
+
+    monkeypatch.setattr(Connections, "enter", enter)
+    monkeypatch.setattr(Connections, "leave", lambda _, peer: open_now.remove(peer))
+
+    async def play() -> None:
+        async with connection_to(Service(_app, at_once=at_once, later=later)) as (reader, writer):
+            for target in (b"/fast/1", b"/fast/2", b"/slow"):  # the second one repeats the first
+                writer.write(_request(b"GET", target))
+                assert await _answers(reader, 1) == [target.decode()]
+            assert open_now == ["127.0.0.1"]
+        assert open_now == []
+
+    asyncio.run(play())
+    assert len(peers) >= 4
+    assert set(peers) == {"127.0.0.1"}
