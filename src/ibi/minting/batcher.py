@@ -135,7 +135,7 @@ class LabelBatcher:
             return await request.answer
         finally:
             # If labels are still missing, the client has gone away, and its request must not draw any more.
-            if request.missing and request in self._queue:
+            if request.missing:
                 self._queue.remove(request)
                 self.waiting -= request.missing
 

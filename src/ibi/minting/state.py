@@ -147,6 +147,10 @@ class StateFiles:
     noted_at       when this process last noted the time of change of the file, in ticks of `running`
     """
 
+    drawn: int
+    replica_drawn: int
+    own_drawn: int
+
     def __init__(self, directory: Path, machine: str, running: Callable[[], int]) -> None:
         self.directory = directory
         self.machine = machine
@@ -154,7 +158,6 @@ class StateFiles:
         self.path = str(directory / FOLDER / "state")
         self.handle: int | None = None
         self.identity = ""
-        self.drawn = self.replica_drawn = self.own_drawn = 0
         self.has_drawn = False
         self.noted_at = -_NOTED_EVERY
         self._lock = str(directory / FOLDER / "lock")
@@ -241,7 +244,7 @@ class LockedState:
         self._began = began
         written = os.pread(lock, WIDTH + _NOTE_WIDTH + 1, 0)
         self.replica, note = files.parsed(written)
-        self._has_note = note is not None and note != _UNNOTED
+        self._has_note = note not in {None, _UNNOTED}
         if files.handle is None or self.replica is None or self.replica.file != files.identity:
             files.open()
         self.record = self._read(written[:WIDTH])
