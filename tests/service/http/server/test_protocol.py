@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ibi.http.server.connections import Connections
+from ibi.http.server.connections import TOO_MANY, Connections
 from ibi.http.server.protocol import HEAD_BYTES, MOST_PER_TURN
 from ibi.http.server.service import Service
 from ibi.http.server.turns import Turns
@@ -163,3 +163,26 @@ def test_the_service_is_told_from_which_address_a_client_comes(monkeypatch: pyte
     asyncio.run(play())
     assert len(peers) >= 4
     assert set(peers) == {"127.0.0.1"}
+
+
+def test_a_client_with_too_many_connections_is_told_so_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ibi.http.server.connections.MOST_CONNECTIONS", 2)
+    service = Service(_app, at_once=_at_once, proxies=lambda: ("10.0.0.0/8",))
+
+    async def play() -> None:
+        async with connection_to(service) as (reader, writer), asyncio.timeout(LONG):
+            address = writer.get_extra_info("peername")[:2]
+            second, of_second = await asyncio.open_connection(*address)
+            of_second.write(_request(b"GET", b"/fast"))
+            assert await _answers(second, 1) == ["/fast"]
+            refused, of_refused = await asyncio.open_connection(*address)
+            assert await refused.read() == TOO_MANY
+            for each, to in ((reader, writer), (second, of_second)):
+                to.write(_request(b"GET", b"/slow"))
+                assert await _answers(each, 1) == ["/slow"]
+            for to in (of_second, of_refused):
+                to.close()
+
+    asyncio.run(play())
