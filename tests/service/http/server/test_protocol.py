@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ibi.http.server.connections import Connections
+from ibi.http.server.connections import TOO_MANY, Connections
+from ibi.http.server.head import refusal
 from ibi.http.server.protocol import HEAD_BYTES, MOST_PER_TURN
 from ibi.http.server.service import Service
 from ibi.http.server.turns import Turns
@@ -145,7 +146,11 @@ def test_the_service_is_told_from_which_address_a_client_comes(monkeypatch: pyte
         peers.append(peer)
         return False
 
-    monkeypatch.setattr(Connections, "enter", lambda _, peer: bool(open_now.append(peer) or open_now))
+    def enter(_: Connections, peer: str) -> bool:
+        open_now.append(peer)
+        return True
+
+    monkeypatch.setattr(Connections, "enter", enter)
     monkeypatch.setattr(Connections, "leave", lambda _, peer: open_now.remove(peer))
 
     async def play() -> None:
@@ -159,3 +164,42 @@ def test_the_service_is_told_from_which_address_a_client_comes(monkeypatch: pyte
     asyncio.run(play())
     assert len(peers) >= 4
     assert set(peers) == {"127.0.0.1"}
+
+
+def test_a_client_with_too_many_connections_is_told_so_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ibi.http.server.connections.MOST_CONNECTIONS", 2)
+    service = Service(_app, at_once=_at_once, proxies=lambda: ("10.0.0.0/8",))
+
+    async def play() -> None:
+        async with connection_to(service) as (reader, writer), asyncio.timeout(LONG):
+            address = writer.get_extra_info("peername")[:2]
+            second, of_second = await asyncio.open_connection(*address)
+            of_second.write(_request(b"GET", b"/fast"))
+            assert await _answers(second, 1) == ["/fast"]
+            refused, of_refused = await asyncio.open_connection(*address)
+            assert await refused.read() == TOO_MANY
+            for each, to in ((reader, writer), (second, of_second)):
+                to.write(_request(b"GET", b"/slow"))
+                assert await _answers(each, 1) == ["/slow"]
+            for to in (of_second, of_refused):
+                to.close()
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    "beginning", [b"", b"GET /fast HTTP/1.1\r\nhost: x\r\n", b"POST /a HTTP/1.1\r\nhost"]
+)
+def test_a_client_that_sends_no_whole_request_in_time_is_told_so(
+    beginning: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ibi.http.server.protocol.REQUEST_SECONDS", 0.1)
+
+    async def play() -> bytes:
+        async with _connection() as (reader, writer), asyncio.timeout(LONG):
+            writer.write(beginning)
+            return await reader.read()
+
+    assert asyncio.run(play()) == refusal(408, "the request did not arrive in time")
