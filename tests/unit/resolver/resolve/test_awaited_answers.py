@@ -17,11 +17,15 @@ if TYPE_CHECKING:
     from ibi.resolver.model.archive import ResponseSource
 
 REQUIRED = f"{ITEM}?ibiurl.requireditemstatus=Original"
-SAID = Literal["original", "copy", "removed", "nothing", "a lie", "late"]
+Manner = Literal["original", "copy", "removed", "nothing", "a lie", "late"]
 
 
-def response(archive: Archive, said: SAID) -> ArchiveResponse:
-    if said == "late":
+def service(archive: Archive | None) -> str | None:
+    return None if archive is None else archive.service
+
+
+def response(archive: Archive, manner: Manner) -> ArchiveResponse:
+    if manner == "late":
         return ArchiveResponse(archive, None, LATE)
     other = B if archive is A else A
     answers: dict[str, UrlList] = {
@@ -31,10 +35,10 @@ def response(archive: Archive, said: SAID) -> ArchiveResponse:
         "nothing": NOTHING,
         "a lie": offers(other),
     }
-    return ArchiveResponse(archive, answers[said])
+    return ArchiveResponse(archive, answers[manner])
 
 
-Heard = list[tuple[Archive, SAID]]
+Heard = list[tuple[Archive, Manner]]
 Decided = tuple[Archive, str] | None
 """The Archive of the redirect, and why it was preferred."""
 
@@ -56,8 +60,14 @@ Decided = tuple[Archive, str] | None
         (A, None, [(B, "copy"), (C, "late")], None),
         (A, None, [(B, "copy"), (C, "late"), (A, "original")], (A, "holder")),
         (A, None, [(B, "copy"), (C, "nothing"), (A, "original")], (A, "holder")),
-        *[(A, None, [(B, "copy"), (A, said)], (B, "")) for said in ("nothing", "removed", "a lie", "late")],
-        *[(A, None, [(A, said), (B, "copy")], (B, "")) for said in ("nothing", "removed", "a lie", "late")],
+        *[
+            (A, None, [(B, "copy"), (A, manner)], (B, ""))
+            for manner in ("nothing", "removed", "a lie", "late")
+        ],
+        *[
+            (A, None, [(A, manner), (B, "copy")], (B, ""))
+            for manner in ("nothing", "removed", "a lie", "late")
+        ],
         (A, None, [(C, "late"), (B, "copy")], None),
     ],
 )
@@ -66,20 +76,20 @@ def test_an_answer_of_the_awaited_archive_goes_before_a_faster_one(
 ) -> None:
     resolution, required, strict = resolve(ITEM), resolve(REQUIRED), resolve(ITEM, strict=True)
     for each in (resolution, required, strict):
-        each.expect(holder and holder.service, home and home.service)
+        each.expect(service(holder), service(home))
     found = None
-    for archive, said in heard:
+    for archive, manner in heard:
         assert found is None
-        found = resolution.hear(response(archive, said))
-        assert required.hear(response(archive, said)) is None
+        found = resolution.hear(response(archive, manner))
+        assert required.hear(response(archive, manner)) is None
     assert (found and (found.archive, found.preferred)) == decided
-    first = next(archive for archive, said in heard if said in {"original", "copy"})
+    first = next(archive for archive, manner in heard if manner in {"original", "copy"})
     taken = resolution.take_candidate()
     if decided is None:  # the awaited one has had its time
         assert taken is not None
         assert (taken.archive, taken.preferred) == (first, "")
         assert resolution.close_round() is taken
-    in_order = (strict.hear(response(archive, said)) for archive, said in heard if said != "a lie")
+    in_order = (strict.hear(response(archive, manner)) for archive, manner in heard if manner != "a lie")
     assert next(found.archive for found in in_order if found is not None) is first
 
 
@@ -141,7 +151,7 @@ def test_an_archive_in_whose_place_another_server_answers_keeps_no_reader_from_a
     url: str, holder: Archive | None, source: ResponseSource, error: IbiError, kind: AlertKind
 ) -> None:
     resolution = resolve(url)
-    resolution.expect(holder and holder.service)
+    resolution.expect(service(holder))
     assert resolution.hear(ArchiveResponse(A, None, error, source=source)) is None
     assert resolution.hear(ArchiveResponse(B, NOTHING)) is None
     alert = resolution.close_round()
@@ -157,7 +167,7 @@ def test_only_the_known_holder_can_say_that_an_item_was_removed_while_another_ar
         (A, says(A), AlertKind.INCOMPLETE),
     ):
         resolution = resolve(ITEM)
-        resolution.expect(holder and holder.service)
+        resolution.expect(service(holder))
         resolution.hear(ArchiveResponse(A, answer))
         resolution.hear(ArchiveResponse(C, None, LATE))
         alert = resolution.close_round()
@@ -168,7 +178,7 @@ def test_only_the_known_holder_can_say_that_an_item_was_removed_while_another_ar
 def test_what_stays_known_of_a_removed_item_is_told_by_its_holder_else_by_the_first_that_says_it() -> None:
     for holder, title in ((None, "B"), (C, "C"), (A, "B")):  # A says nothing of it
         resolution = resolve(ITEM)
-        resolution.expect(holder and holder.service)
+        resolution.expect(service(holder))
         resolution.hear(ArchiveResponse(A, says(A, state="Deleted")))
         for archive, name in ((B, "B"), (C, "C")):
             resolution.hear(ArchiveResponse(archive, says(archive, state="Deleted", tombstone_title=name)))

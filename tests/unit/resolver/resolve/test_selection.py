@@ -363,9 +363,9 @@ def test_two_originals_contradict_if_they_may_be_of_one_item(
     claims = []
     for number, names in enumerate((one, other)):
         pairs: PairList = {"ibi": ("ibip", str(ITEM_IBI))}
-        for relation, name in names.items():
+        for word, name in names.items():
             if isinstance(name, tuple):
-                pairs[f"ibi.{relation}"] = name
+                pairs[f"ibi.{word}"] = name
         relation = Relation.from_qualifier(f".{[*names][-1]}") if [*names][-1] else ITEM
         answer = UrlList(pairs)
         holder = Archive(parse_ibi(f"example.org/{number}/2020/01.01.00.00"), "a.example")

@@ -28,7 +28,7 @@ def other(number: int) -> str:
     return f"example.org/x/{3000 + number}/01.01.00.00"
 
 
-def asked(decision: Redirect | UrlRequest | Alert) -> tuple[str, str]:
+def next_query(decision: Redirect | UrlRequest | Alert) -> tuple[str, str]:
     assert isinstance(decision, UrlRequest)
     return str(decision.ibi), str(decision.verbs)
 
@@ -49,7 +49,7 @@ def test_only_later_editions_are_followed_further_than_other_items(
     resolution = resolve(f"{ITEM}{modifier}")
     for number in range(most):
         hear(resolution, A, says(A, str(resolution.query.ibi), **{pair: other(number)}))
-        assert asked(resolution.close_round())[0] == other(number)
+        assert next_query(resolution.close_round())[0] == other(number)
     hear(resolution, A, says(A, str(resolution.query.ibi), **{pair: other(most)}))
     alert = alert_of(resolution)
     assert (alert.kind, alert.leads_to) == (AlertKind.TOO_FAR, other(most))
@@ -80,12 +80,12 @@ def test_no_item_is_asked_for_twice_even_where_answers_do_not_name_what_they_are
     assert alert_of(resolution).kind is AlertKind.NOT_FOUND
     resolution = resolve(f"{ITEM}!", strict=True)
     hear(resolution, A, nameless(ibi_nextedition=other(1)))
-    assert asked(resolution.close_round()) == (other(1), "GetLastEdition")
+    assert next_query(resolution.close_round()) == (other(1), "GetLastEdition")
     hear(resolution, A, nameless(ibi_nextedition=other(1)))
     assert alert_of(resolution).kind is AlertKind.NOT_FOUND
     resolution = resolve(f"{ITEM}!+", strict=True)
     hear(resolution, A, nameless(timestamp="x"))
-    assert asked(resolution.close_round()) == (ITEM, "GetLastEdition")  # in any language
+    assert next_query(resolution.close_round()) == (ITEM, "GetLastEdition")  # in any language
     hear(resolution, A, nameless(ibi_nextedition=ITEM))
     assert alert_of(resolution).kind is AlertKind.NOT_FOUND
 
@@ -96,9 +96,9 @@ def test_where_no_translation_leads_on_the_item_itself_is_asked_for_as_the_url_w
     resolution = resolve(f"{ITEM}+{query}", language="pt")
     hear(resolution, A, says(A, **{"ibi.translation(pt)": other(1)}))
     files = "GetFileList" if LIST in query else ""
-    assert asked(resolution.close_round()) == (other(1), files)
+    assert next_query(resolution.close_round()) == (other(1), files)
     hear(resolution, A, NOTHING)
-    assert asked(resolution.close_round()) == (ITEM, files)
+    assert next_query(resolution.close_round()) == (ITEM, files)
 
 
 @pytest.mark.proves("RES-08")
@@ -119,7 +119,7 @@ def test_before_it_is_told_that_no_original_is_there_the_item_is_asked_for_by_it
     hear(resolution, A, says(A, **copy, ibi_lastedition=other(1)))
     decision = resolution.close_round(may_go_on=may_go_on)
     if goes_on:
-        assert asked(decision) == (other(1), "")
+        assert next_query(decision) == (other(1), "")
     else:
         assert isinstance(decision, Alert)
         assert (decision.kind, decision.archives) == (AlertKind.NO_ORIGINAL, (str(A.service_ibi),))
@@ -156,7 +156,7 @@ def test_the_item_that_a_later_round_asked_for_is_named_only_where_no_archive_kn
     for answer, leads_to in ((NOTHING, other(1)), (says(A, other(1)), "")):
         resolution = resolve(f"{ITEM}!")
         hear(resolution, A, says(A, ibi_lastedition=other(1)))
-        assert asked(resolution.close_round()) == (other(1), "")
+        assert next_query(resolution.close_round()) == (other(1), "")
         hear(resolution, A, answer)
         assert alert_of(resolution).leads_to == leads_to
 
