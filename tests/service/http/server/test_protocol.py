@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ibi.http.server.connections import TOO_MANY, Connections
+from ibi.http.server.head import refusal
 from ibi.http.server.protocol import HEAD_BYTES, MOST_PER_TURN
 from ibi.http.server.service import Service
 from ibi.http.server.turns import Turns
@@ -186,3 +187,31 @@ def test_a_client_with_too_many_connections_is_told_so_and_the_others_go_on(
                 to.close()
 
     asyncio.run(play())
+
+
+HALVES = [b"GET /fast HTTP/1.1\r\nhost: x\r\n", b"POST /a HTTP/1.1\r\nhost"]
+
+
+@pytest.mark.parametrize(
+    ("before", "beginning"),
+    [
+        ("", b""),
+        *(("/fast", each) for each in HALVES),
+        ("/slow", HALVES[0]),
+    ],
+)
+def test_a_client_that_sends_no_whole_request_in_time_is_told_so(
+    before: str, beginning: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> bytes:
+        if not before:
+            monkeypatch.setattr("ibi.http.server.protocol.REQUEST_SECONDS", 0.1)
+        async with _connection() as (reader, writer), asyncio.timeout(LONG):
+            if before:
+                writer.write(_request(b"GET", before.encode()))
+                assert await _answers(reader, 1) == [before]
+                monkeypatch.setattr("ibi.http.server.protocol.REQUEST_SECONDS", 0.1)
+            writer.write(beginning)
+            return await reader.read()
+
+    assert asyncio.run(play()) == refusal(408, "the request did not arrive in time")
