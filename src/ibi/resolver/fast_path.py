@@ -200,11 +200,8 @@ class FastPath:
         opposite order: it changes the versions first, and writes the lease last (`cache.lease.apply_reply`). So if the
         new lease is read here, the new versions are read after it, and a redirect that has become wrong is not used.
         """
-        running, of_archives, suspended = (
-            self._running,
-            self._leases.archive_versions,
-            self.redirects.suspended_slots,
-        )
+        running, of_archives = self._running, self._leases.archive_versions
+        suspended = self.redirects.suspended_slots
         for slot, version, leased in redirect.archives:
             if leased and slot not in running:
                 if lease_age(self._leases.began(slot), Moment(boot, real)) >= RENEW_AFTER:

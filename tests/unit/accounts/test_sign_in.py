@@ -213,6 +213,14 @@ def test_a_browser_that_is_known_has_attempts_of_its_own(
     assert [refused(service, "maria", cookie=known).status for _ in range(6)] == [403] * 5 + [429]
 
 
+def test_right_passwords_use_up_no_attempts(service: Authentication, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sign_in, "is_hash_of", lambda _kept, password: password == PASSWORD)
+    for _ in range(31):
+        enter(service, request())
+    refused(service, "joana")
+    assert refused(service, "joana").status == 403
+
+
 @pytest.mark.parametrize(("limit", "seconds"), [("session", 899), ("account", 3599)])
 def test_a_present_password_is_checked_so_often(
     service: Authentication, clock: Clock, monkeypatch: pytest.MonkeyPatch, limit: str, seconds: int

@@ -201,6 +201,14 @@ def test_an_edition_is_described_by_what_is_known_of_it() -> None:
     assert shown(page={"editions": Timeline((here,))})["newer"] is None
     assert shown()["newer"] is None
     assert shown(page={"translations": versions[1:2]})["translations"][0]["title_language"] == "pt"
+    for tag, language, date in (
+        ("en-US", "pt", "2015-03-04"),
+        (None, "en-US", "2015-03-04"),
+        (None, None, "2015-04-03"),
+    ):
+        dated = held(OTHER, metadata=read({"date": [("03/04/2015", tag)]}), language=language)
+        edition = ItemVersion(dated.forms, dated)
+        assert shown(page={"translations": (edition,)})["translations"][0]["date"] == date
 
 
 def test_what_happened_is_worded_and_the_last_change_is_the_newest() -> None:

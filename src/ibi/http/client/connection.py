@@ -57,7 +57,7 @@ class Connection(asyncio.Protocol):
         self.is_waiting = False
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.closed = False
-        self.idle_since: float
+        self.idle_since = 0.0
 
     def send(self, message: bytes, consumer: ReplyConsumer) -> None:
         """Send a whole request; the consumer is called later, never before this returns.

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from ibi.archive.admin.item_lists import ItemQuery, ListedItem, csv_file, row_number
+from ibi.archive.admin.item_lists import ItemList, ItemQuery, ListedItem, csv_file, row_number
 from ibi.archive.admin.kept_files import named_uploads
 from ibi.archive.model.item import Access, Holding, MetadataValue
 from ibi.archive.store.tables.listings import ItemStanding
 from ibi.identifier.forms import IBIForms
 from ibi.protocol.vocabulary import ItemState
+from support.archive.archive_fixture import NewArchive
+from support.archive.search_fixture import indexed, item
 
 
 @pytest.mark.parametrize(
@@ -85,3 +89,41 @@ def test_a_list_is_a_table_in_which_nothing_is_a_formula() -> None:
 
 def test_files_that_wait_in_a_form_are_named_once_and_the_later_one_counts() -> None:
     assert named_uploads(["1 a.txt", "2 b c.txt", "3 a.txt", "4", "5 "]) == {"a.txt": "3", "b c.txt": "2"}
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        (ItemQuery("water"), [3, 2, 1]),
+        (ItemQuery("water", state="Copy"), [2]),
+        (ItemQuery("water", access="closed"), [3]),
+        (ItemQuery("nowhere"), []),
+        (ItemQuery(order="added"), [0, 1, 2, 3]),
+        (ItemQuery(), [3, 2, 1, 0]),
+        (ItemQuery(order="name"), [1, 2, 3, 0]),
+        (ItemQuery(order="-name"), [0, 3, 2, 1]),
+        (ItemQuery(order="changed"), [0, 1, 2, 3]),
+        (ItemQuery(order="-changed"), [3, 2, 1, 0]),
+    ],
+)
+def test_a_list_has_each_of_its_items_once_on_pages_of_any_size(
+    archive: NewArchive, query: ItemQuery, names: list[int]
+) -> None:
+    archive.load(
+        item(1, "Water"), item(2, "Water") | {"state": "Copy"}, item(3, "Water") | {"access": "closed"}
+    )
+    known = [str(archive.settings.service.main), *(str(item(number)["rep"]) for number in (1, 2, 3))]
+    with closing(indexed(archive)) as index:
+        lists = ItemList(archive.catalogue, index)
+        for most in (1, 2, 25):
+            found, after = list[str](), ""
+            while True:
+                page = lists.page(replace(query, after=after), most)
+                assert len(page.items) <= most
+                found += [str(each.holding.forms.main) for each in page.items]
+                after = page.after
+                if not after:
+                    break
+            assert found == [known[number] for number in names]
+        exported = lists.csv(query).body.decode("utf-8-sig").splitlines()[1:]
+        assert [line.partition(",")[0] for line in exported] == [known[number] for number in names]
