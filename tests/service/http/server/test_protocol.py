@@ -189,16 +189,28 @@ def test_a_client_with_too_many_connections_is_told_so_and_the_others_go_on(
     asyncio.run(play())
 
 
+HALVES = [b"GET /fast HTTP/1.1\r\nhost: x\r\n", b"POST /a HTTP/1.1\r\nhost"]
+
+
 @pytest.mark.parametrize(
-    "beginning", [b"", b"GET /fast HTTP/1.1\r\nhost: x\r\n", b"POST /a HTTP/1.1\r\nhost"]
+    ("before", "beginning"),
+    [
+        ("", b""),
+        *(("/fast", each) for each in HALVES),
+        ("/slow", HALVES[0]),
+    ],
 )
 def test_a_client_that_sends_no_whole_request_in_time_is_told_so(
-    beginning: bytes, monkeypatch: pytest.MonkeyPatch
+    before: str, beginning: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ibi.http.server.protocol.REQUEST_SECONDS", 0.1)
-
     async def play() -> bytes:
+        if not before:
+            monkeypatch.setattr("ibi.http.server.protocol.REQUEST_SECONDS", 0.1)
         async with _connection() as (reader, writer), asyncio.timeout(LONG):
+            if before:
+                writer.write(_request(b"GET", before.encode()))
+                assert await _answers(reader, 1) == [before]
+                monkeypatch.setattr("ibi.http.server.protocol.REQUEST_SECONDS", 0.1)
             writer.write(beginning)
             return await reader.read()
 
