@@ -101,6 +101,16 @@ def test_a_portion_ends_after_its_bytes_and_goes_on_in_the_same_file(tmp_path: P
     ]  # fmt: skip
 
 
+def test_opening_a_file_counts_in_a_portion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "PORTION", 2 * 4096)
+    kept = make_archive(tmp_path / "archive")
+    kept.put(NAME, dict.fromkeys("abcde", b""))
+    found = positions(kept, [0, *[EARLY] * 4])
+    assert [(each.name, each.ended) for each in found] == [
+        ("", False), ("b", False), ("d", False), ("e", True), ("e", True)
+    ]  # fmt: skip
+
+
 def test_a_file_that_is_being_read_is_closed_at_the_end_and_read_anew(tmp_path: Path, small: int) -> None:
     kept = make_archive(tmp_path / "archive")
     kept.put(NAME, {"long": bytes(small + 1)})
