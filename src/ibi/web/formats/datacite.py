@@ -30,7 +30,7 @@ _ATTRIBUTES: Final = {
     "lang": "{http://www.w3.org/XML/1998/namespace}lang", "rightsUri": "rightsURI", "schemeUri": "schemeURI",
 }  # fmt: skip
 """Attributes whose name in XML differs from the name in JSON."""
-_URI: Final = re.compile(
+URI: Final = re.compile(
     r"https?://(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})+(?:#[A-Za-z0-9._~/-]*)?"
 )
 """What validators of XML take as a URI (`anyURI`); not "%" without two digits, which old URLs of licences may have."""
@@ -244,7 +244,7 @@ def _rights(item: ItemRecord) -> Iterator[dict[str, str]]:
     if item.licence:
         yield {
             "rights": item.licence,
-            **({"rightsUri": item.licence} if _URI.fullmatch(item.licence) else {}),
+            **({"rightsUri": item.licence} if URI.fullmatch(item.licence) else {}),
         }
 
 

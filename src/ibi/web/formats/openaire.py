@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.archive.model.item import Access
 from ibi.archive.oai.envelope import xml_text, xml_value
-from ibi.web.formats.datacite import CONTRIBUTORS, ORCID
+from ibi.web.formats.datacite import CONTRIBUTORS, ORCID, URI
 from ibi.web.formats.oai_dc import three_letters
 from ibi.web.formats.record import record
 
@@ -77,7 +77,8 @@ def _elements(item: ItemRecord) -> Iterator[str]:
     yield _element("dc:source", str(item.source))
     yield _group("subject", (_text("datacite:subject", text) for text in item.subjects))
     words = " ".join(item.rights) or item.licence
-    yield _element("oaire:licenseCondition", words, **({"uri": item.licence} if item.licence else {}))
+    address = {"uri": item.licence} if URI.fullmatch(item.licence) else {}
+    yield _element("oaire:licenseCondition", words, **address)
     yield from (_element("dc:coverage", place) for place in item.coverage)
     yield _group("size", (_element("datacite:size", f"{file.size} B") for file in item.files))
     yield from _files(item)
