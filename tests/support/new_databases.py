@@ -8,9 +8,12 @@ its own.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from alembic import command
+from alembic.config import Config
+from sqlalchemy import Engine
 
 _migrated = command.upgrade
 _made: dict[str, list[str]] = {}  # folder of migrations -> the statements that make a new database
@@ -33,3 +36,12 @@ def upgrade(config: Any, revision: str) -> None:
     if new:
         transaction = {"BEGIN TRANSACTION;", "COMMIT;"}  # there is one already
         _made[folder] = [statement for statement in driver.iterdump() if statement not in transaction]
+
+
+def migrate_to(engine: Engine, migrations: Path, version: str) -> None:
+    """Make of an empty file of SQLite, or of one of an older version, what a program of that version had."""
+    config = Config()
+    config.set_main_option("script_location", str(migrations))
+    with engine.begin() as connection:
+        config.attributes |= {"connection": connection, "table": "alembic_version"}
+        _migrated(config, version)

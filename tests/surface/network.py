@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import ibi as ibi_library
-from support.concurrency.forked import Ibi
+from support.concurrency.forked import start_ibi
 from support.ports import free_port
 from surface.commands import ENGLISH, ibi
 
@@ -188,7 +188,7 @@ class Network:
         environment = {**os.environ, **ENGLISH}
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         with (self.data / f"{name}.log").open("a") as log:
-            self.running[name] = Ibi[str](
+            self.running[name] = start_ibi(
                 words, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
             )
 

@@ -116,8 +116,9 @@ def in_order(tests: Iterable[str], ended: Iterable[Ended], file: str) -> list[st
 
 
 def _nearness(test_file: str, file: str) -> int:
-    """How much the place of a test file says that it tests a source file: 0 to 2."""
+    """How much the place of a test file says that it tests a source file: 0 to 2; migrations are tested one above."""
     folder, _, name = file.removeprefix("ibi/").rpartition("/")
+    folder = folder.removesuffix("/versions").removesuffix("/migrations")
     if not folder or f"/{folder}/" not in test_file:
         return 0
     return 2 if test_file.endswith(f"/test_{name}") else 1

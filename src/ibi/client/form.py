@@ -65,7 +65,7 @@ def _pieces(path: Path, size: int) -> Iterator[bytes]:
     left = size
     try:
         with path.open("rb") as file:
-            while left and (piece := file.read(min(left, _PIECE))):
+            while piece := file.read(min(left, _PIECE)):
                 left -= len(piece)
                 yield piece
     except OSError as error:

@@ -147,10 +147,6 @@ class StateFiles:
     noted_at       when this process last noted the time of change of the file, in ticks of `running`
     """
 
-    drawn: int
-    replica_drawn: int
-    own_drawn: int
-
     def __init__(self, directory: Path, machine: str, running: Callable[[], int]) -> None:
         self.directory = directory
         self.machine = machine
@@ -158,6 +154,7 @@ class StateFiles:
         self.path = str(directory / FOLDER / "state")
         self.handle: int | None = None
         self.identity = ""
+        self.drawn = self.replica_drawn = self.own_drawn = 0
         self.has_drawn = False
         self.noted_at = -_NOTED_EVERY
         self._lock = str(directory / FOLDER / "lock")

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import time
 from contextlib import ExitStack, closing, contextmanager
 from http.client import HTTPConnection
@@ -21,6 +20,7 @@ from ibi.cli import main
 from ibi.minting import metrics as of_mint
 from ibi.resolver.metrics import metrics as of_resolver
 from support.archive.running_archive import running_archive
+from support.concurrency.forked import start_ibi
 from support.ports import free_port
 
 if TYPE_CHECKING:
@@ -78,8 +78,7 @@ def test_each_name_in_the_board_and_in_the_documents_is_one_that_is_told() -> No
 @contextmanager
 def _serving(*words: str) -> Iterator[str]:
     """Where a program of ours answers."""
-    command = [sys.executable, "-m", "ibi", *words, "--bind", "127.0.0.1:0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with start_ibi([*words, "--bind", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             yield process.stdout.readline().strip().rpartition("/")[2]

@@ -11,8 +11,6 @@ from babel.messages.mofile import read_mo
 from babel.messages.pofile import read_po
 
 import sentences
-from ibi.errors import ParseError, PeerSilent
-from ibi.runtime.i18n import our_language, reader_language, say, say_count
 from support.style.places import unfilled
 
 pytestmark = pytest.mark.long
@@ -123,63 +121,3 @@ def test_a_sentence_of_which_a_form_is_missing_is_found(tmp_path: Path) -> None:
     before = path.read_bytes()
     sentences.write(path, started)
     assert path.read_bytes() == before
-
-
-def test_a_number_chooses_the_form_of_its_sentence() -> None:
-    forms = "{count} difference", "{count} differences"
-    assert [say_count(count, *forms, "en") for count in (0, 1, 2)] == [
-        "0 differences",
-        "1 difference",
-        "2 differences",
-    ]
-    assert [say_count(count, *forms, "pt-BR") for count in (0, 1, 2)] == [
-        "0 diferença",
-        "1 diferença",
-        "2 diferenças",
-    ]
-    assert say_count(1234, *forms, "en", count="1,234") == "1,234 differences"
-
-
-@pytest.mark.parametrize(
-    ("text", "language"),
-    [("pt_BR.UTF-8", "pt-BR"), ("pt", "pt-BR"), ("pt-PT", "pt-BR"), ("PT_BR", "pt-BR"), ("en_US", "en"), ("fr", "en"),
-     (None, "en"), ("", "en"), ("ptarmigan", "en")],
-)  # fmt: skip
-def test_any_portuguese_is_ours_and_everything_else_is_english(text: str | None, language: str) -> None:
-    assert our_language(text) == language
-
-
-def test_a_sentence_is_said_in_both_languages_with_its_places_filled() -> None:
-    assert (
-        say("cannot listen on {bind}: {why}", "en", bind="[::1]:80", why="no")
-        == "cannot listen on [::1]:80: no"
-    )
-    assert (
-        say("cannot listen on {bind}: {why}", "pt-BR", bind="x", why="y") == "não é possível escutar em x: y"
-    )
-
-
-def test_an_error_brings_its_own_details_and_says_its_cause_in_the_same_language() -> None:
-    cause = PeerSilent("the name {host} has no address", host="archive.example")
-    error = ParseError("address", "x", "{where}: {reason}", where="archive.toml", reason=cause)
-    assert say(error, "pt-BR") == "archive.toml: o nome archive.example não tem endereço"
-    assert say(error, "en") == "archive.toml: the name archive.example has no address"
-
-
-def test_a_sentence_without_a_translation_stays_english() -> None:
-    assert say("the {part} is a {thing}", "pt-BR", part="moon", thing="stone") == "the moon is a stone"
-
-
-def test_braces_in_quoted_words_are_not_changed() -> None:
-    assert say("{path} cannot be read: {reason}", "en", path="{x}", reason="{}") == "{x} cannot be read: {}"
-    assert say("use {} for none", "en") == "use {} for none"
-
-
-def test_the_language_of_the_terminal_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG"):
-        monkeypatch.delenv(name, raising=False)
-    assert reader_language() == "en"
-    monkeypatch.setenv("LANG", "pt_BR.UTF-8")
-    assert reader_language() == "pt-BR"
-    monkeypatch.setenv("LC_ALL", "C.UTF-8")
-    assert reader_language() == "en"

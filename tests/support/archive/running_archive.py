@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ibi.app.archive import archive_directory
 from support.archive.archive_fixture import settings_for
-from support.concurrency.forked import Ibi
+from support.concurrency.forked import start_ibi
 from support.ports import free_port
 from support.programs import Program
 
@@ -24,7 +24,7 @@ def running_archive(data: Path, *words: str, **more: object) -> Iterator[Program
     directory.reserve()
     directory.create(settings_for(address, **_MINTS, **more))
     command = ["archive", "serve", "--data", data, "--bind", address, *words]
-    with Ibi[str](command, stdout=subprocess.PIPE, text=True) as process:
+    with start_ibi(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             assert process.stdout.readline()

@@ -17,7 +17,7 @@ from ibi.app.resolver import open_registry, resolver_service
 from ibi.cli import main
 from ibi.resolver.model.archive import Archive
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver
-from support.concurrency.forked import Ibi
+from support.concurrency.forked import start_ibi
 from support.ports import free_port
 from support.served import served
 
@@ -90,7 +90,7 @@ def deposited(data: Path, file: Path, capsys: Any) -> str:
 def serving(*words: object, ready: int = 1) -> Iterator[subprocess.Popen[str]]:
     """`ibi archive serve` until the end of the block; it must end, and well."""
     command = ["archive", "serve", *words]
-    with Ibi[str](command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with start_ibi(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             lines = [process.stdout.readline() for _ in range(ready)]

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from support.concurrency.forked import Ibi
+from support.concurrency.forked import start_ibi
 
 
 class Terminal:
@@ -52,7 +52,7 @@ def terminal(*words: object, language: str = "en") -> Iterator[Terminal]:
     """Run a command of ours at a pseudo-terminal."""
     master, slave = os.openpty()
     environment = {**os.environ, "LANGUAGE": language, "TERM": "xterm"}
-    with Ibi[bytes](
+    with start_ibi(
         words, stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True
     ) as process:
         os.close(slave)

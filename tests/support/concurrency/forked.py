@@ -16,57 +16,62 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, AnyStr
+from typing import Any
 
 _SOURCE = Path(__file__).parents[3] / "src"
 _READ_AT_THE_START = ("PYTHON", "LD_", "TZ", "COVERAGE_", "MALLOC_")
 """How variables begin that Python itself, its libraries or a measurement read when a process starts."""
 _OF_LOCALES = ("LANG", "LC_ALL", "LC_CTYPE")
+_TAKEN = set("stdin stdout stderr env cwd text encoding errors bufsize start_new_session".split())
+"""The options of `subprocess.Popen` that a forked process is given, too."""
 _LARGEST = 1 << 20  # bytes of a request: the words and the environment
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-class Ibi(subprocess.Popen[AnyStr]):
+def start_ibi(words: Sequence[object], **options: Any) -> subprocess.Popen[Any]:
     """`ibi WORDS` as `subprocess.Popen` runs it: with the same options, and a child of this process."""
-
-    def __init__(self, words: Sequence[object], **options: Any) -> None:
-        super().__init__([sys.executable, "-m", "ibi", *map(str, words)], **options)
-
-    # Popen has made the pipes, and calls this to start a program with them.
-    def _execute_child(self, args: Sequence[str], *rest: Any) -> None:
-        (
-            executable, preexec_fn, close_fds, pass_fds, cwd, env, _, _, shell,
-            p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite, restore_signals,
-            gid, gids, uid, umask, start_new_session, process_group,
-        ) = rest  # fmt: skip
-        special = (executable, preexec_fn, pass_fds, shell, gid, gids, uid, umask != -1, process_group != -1)
-        environment = os.environ if env is None else env
-        if any(special) or not (close_fds and restore_signals) or not _starts_as_we_did(environment):
-            super()._execute_child(args, *rest)  # type: ignore[misc]  # no part of the declared class
-            return
-        files = [own if given == -1 else given for own, given in enumerate((p2cread, c2pwrite, errwrite))]
-        self.pid = _SERVER.fork(
-            args[3:], dict(environment), os.fspath(cwd or Path.cwd()), files, start_new_session
-        )
-        self._child_created = True
-        for ours, theirs in ((p2cwrite, p2cread), (c2pread, c2pwrite), (errread, errwrite)):
-            if ours != -1:
-                os.close(theirs)
-        if (nothing := getattr(self, "_devnull", None)) is not None:
-            os.close(nothing)
-        self._closed_child_pipe_fds = True
+    command = [sys.executable, "-m", "ibi", *map(str, words)]
+    environment = options.get("env") or os.environ
+    if set(options) - _TAKEN or not _starts_as_we_did(environment):
+        return subprocess.Popen(command, **options)
+    with Path(os.devnull).open("r+b") as nothing:
+        given: dict[str, Any] = {
+            name: nothing if value is subprocess.DEVNULL else value for name, value in options.items()
+        }
+        return _Forked(command, **given)
 
 
 def run_ibi(*words: object, timeout: float = 120, **options: Any) -> subprocess.CompletedProcess[Any]:
     """`subprocess.run` for a command of ours, which keeps what it prints."""
-    given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-    with Ibi[Any](words, **given) as process:
+    data = options.pop("input", None)
+    streams = {
+        "stdin": None if data is None else subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+    }
+    with start_ibi(words, **{**streams, **options}) as process:
         try:
-            out, err = process.communicate(timeout=timeout)
+            out, err = process.communicate(data, timeout)
         except BaseException:
             process.kill()
             raise
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+class _Forked(subprocess.Popen[Any]):
+    # Popen has made the pipes, and calls this to start a program with them.
+    def _execute_child(self, args: Sequence[str], *rest: Any) -> None:
+        cwd, env = rest[4:6]
+        p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite = rest[9:15]
+        files = [own if given == -1 else given for own, given in enumerate((p2cread, c2pwrite, errwrite))]
+        environment = dict(os.environ if env is None else env)
+        folder = os.fspath(cwd or Path.cwd())
+        self.pid = _SERVER.fork(args[3:], environment, folder, files, session=rest[-2])
+        self._child_created = True
+        for ours, theirs in ((p2cwrite, p2cread), (c2pread, c2pwrite), (errread, errwrite)):
+            if ours != -1:
+                os.close(theirs)
+        self._closed_child_pipe_fds = True
 
 
 def _starts_as_we_did(environment: Mapping[str, str]) -> bool:

@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 from ibi.runtime.settings import ArchiveSettings
-from support.cli.archive_commands import COMMAND, ibi, make_archive, until
+from support.cli.archive_commands import ibi, make_archive, until
+from support.concurrency.forked import start_ibi
 from support.ports import free_port
 
 SERVICE = "resolver.example/r/2020/01.01.00.00"
@@ -121,11 +123,12 @@ class HttpsNetwork:
 
 @contextmanager
 def https_network(
-    folder: Path, prepare: Callable[[Path], None] = lambda _: None, command: Sequence[str] = COMMAND
+    folder: Path, prepare: Callable[[Path], None] = lambda _: None, command: Sequence[str] = ()
 ) -> Iterator[HttpsNetwork]:
     """Start the two; the Archive has joined the resolver over https, and is included.
 
-    `prepare` is given the folder with both data directories before they are served; `command` begins what serves them.
+    `prepare` is given the folder with both data directories before they are served; `command` begins what serves them,
+    by default `ibi`.
     """
     authority = make_authority(folder / "authority")
     ports = [free_port() for _ in range(4)]
@@ -155,16 +158,21 @@ def https_network(
 
 @contextmanager
 def serving_https(
-    authority: Authority, program: str, data: Path, tls: int, plain: int, command: Sequence[str] = COMMAND
+    authority: Authority, program: str, data: Path, tls: int, plain: int, command: Sequence[str] = ()
 ) -> Iterator[subprocess.Popen[str]]:
     """Serve an Archive or a resolver at two ports of this machine, with and without TLS, until the end of the block."""
     chain, key = authority.certify(data.name)
-    words = [*command, program, "serve", "--data", str(data), "--tls-cert", str(chain), "--tls-key", str(key)]
+    words = [program, "serve", "--data", str(data), "--tls-cert", str(chain), "--tls-key", str(key)]
     words += ["--bind", f"127.0.0.1:{tls}", "--plain-bind", f"127.0.0.1:{plain}"]
     environment = {**os.environ, "SSL_CERT_FILE": str(authority.file), "LANGUAGE": "en"}
-    with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=sys.__stderr__, text=True, env=environment
-    ) as process:
+    options: dict[str, Any] = {
+        "stdout": subprocess.PIPE,
+        "stderr": sys.__stderr__,
+        "text": True,
+        "env": environment,
+    }
+    started = subprocess.Popen([*command, *words], **options) if command else start_ibi(words, **options)
+    with started as process:
         try:
             assert process.stdout is not None
             assert [process.stdout.readline().split(":")[0] for _ in range(2)] == [

@@ -14,7 +14,7 @@ from ibi.cli import main
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import InclusionRequest
 from ibi.runtime.settings import ResolverSettings
-from support.concurrency.forked import Ibi
+from support.concurrency.forked import start_ibi
 from support.network.up import Answer, get
 from support.ports import free_port
 
@@ -42,7 +42,7 @@ class ResolverProcess:
             *words,
         ]
         with self.written.open("wb") as written:
-            self.process = Ibi[str](
+            self.process = start_ibi(
                 command,
                 stdout=subprocess.PIPE,
                 stderr=written,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import os
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ibi.http.response import send_all
+from ibi.http.response import Response, send_all
 
 LONG = 1 << 20
 
@@ -54,3 +57,106 @@ def test_waiting_for_a_reader_to_go_ends_with_the_body() -> None:
         assert waited == ["cancelled"]
 
     asyncio.run(scenario())
+
+
+SIZE = 512 * 1024
+"""Bytes of a file that are read at a time."""
+
+
+async def _sent(response: Response, *, head_only: bool = False) -> list[dict[str, Any]]:
+    messages = list[dict[str, Any]]()
+
+    async def take(message: dict[str, Any]) -> None:
+        messages.append(message)
+
+    await response.send(take, head_only=head_only)
+    return messages
+
+
+@pytest.mark.parametrize(
+    ("start", "size", "parts"),
+    [
+        (0, 0, [0]),
+        (5, 1, [1]),
+        (0, SIZE, [SIZE]),
+        (3, SIZE + 1, [SIZE, 0, 1]),
+        (0, 2 * SIZE + 7, [SIZE, 0, SIZE, 0, 7]),
+    ],
+)
+def test_a_file_is_sent_part_by_part_and_closed(
+    tmp_path: Path, start: int, size: int, parts: list[int]
+) -> None:
+    content = os.urandom(2 * SIZE + 9)
+    (tmp_path / "a").write_bytes(content)
+    ended = list[bool]()
+    file = (tmp_path / "a").open("rb")
+    response = Response(200, file=file, size=size, start=start, afterwards=lambda: ended.append(file.closed))
+    head, *bodies = asyncio.run(_sent(response))
+    assert (head["type"], head["status"]) == ("http.response.start", 200)
+    assert (b"content-length", str(size).encode()) in head["headers"]
+    assert [len(each["body"]) for each in bodies] == parts
+    assert [each.get("more_body", False) for each in bodies] == [True] * (len(parts) - 1) + [False]
+    assert b"".join(each["body"] for each in bodies) == content[start : start + size]
+    assert ended == [True]
+
+
+def test_without_a_body_a_file_is_closed_too(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"content")
+    for response in (
+        Response(200, b"content"),
+        Response(200, size=7, parts=iter((b"content",))),
+        Response(200, size=7, file=(tmp_path / "a").open("rb")),
+    ):
+        head, body = asyncio.run(_sent(response, head_only=True))
+        assert (b"content-length", b"7") in head["headers"]
+        assert body == {"type": "http.response.body", "body": b""}
+        assert response.file is None or response.file.closed
+
+
+def test_what_is_made_is_sent_as_it_comes() -> None:
+    _, *bodies = asyncio.run(_sent(Response(200, size=3, parts=iter((b"a", b"bc")))))
+    assert [(each["body"], each.get("more_body", False)) for each in bodies] == [
+        (b"a", True), (b"", True), (b"bc", False),
+    ]  # fmt: skip
+    _, *bodies = asyncio.run(_sent(Response(200, b"abc")))
+    assert bodies == [{"type": "http.response.body", "body": b"abc"}]
+
+
+@pytest.mark.parametrize("size", [9, SIZE])
+def test_a_file_that_is_shorter_than_it_was_breaks_the_connection(tmp_path: Path, size: int) -> None:
+    (tmp_path / "a").write_bytes(b"content")
+    done = list[bool]()
+    file = (tmp_path / "a").open("rb")
+    response = Response(200, size=size, file=file, afterwards=lambda: done.append(True))
+    with pytest.raises(io.UnsupportedOperation, match="a stored file ended too early"):
+        asyncio.run(_sent(response))
+    assert (done, file.closed) == ([], True)
+    with pytest.raises(io.UnsupportedOperation):
+        asyncio.run(_sent(Response(200, size=4, parts=iter((b"abc",)))))
+
+
+@pytest.mark.parametrize(("size", "looks"), [(SIZE, 0), (SIZE + 1, 2)])
+def test_only_of_a_long_body_it_is_seen_that_its_reader_has_gone(size: int, looks: int) -> None:
+    async def play() -> tuple[int, int]:
+        coming, looked, sent = iter(("http.request", "http.disconnect")), list[str](), list[bytes]()
+
+        async def receive() -> dict[str, Any]:
+            looked.append(next(coming))
+            return {"type": looked[-1]}
+
+        async def take(message: dict[str, Any]) -> None:
+            sent.append(message["body"])
+            await asyncio.sleep(0)
+
+        async def parts() -> AsyncGenerator[bytes, None]:
+            for _ in range(4):
+                yield bytes(size // 4)
+            if size % 4:
+                yield bytes(size % 4)
+
+        await send_all(parts(), size, take, receive)
+        return len(looked), sum(map(len, sent))
+
+    looked, sent = asyncio.run(play())
+    assert looked == looks
+    assert (sent < size) is bool(looks)

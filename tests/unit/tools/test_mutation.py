@@ -160,6 +160,8 @@ def test_tests_that_mirror_the_source_come_before_others() -> None:
     ended = [_ended(fast, 0.1), _ended(near, 1.0), _ended(nearest, 2.0)]
     assert in_order([fast, near, nearest], ended, "ibi/c/d/b.py") == [nearest, near, fast]
     assert in_order([fast, near, nearest], ended, "ibi/b.py") == [fast, near, nearest]
+    for file in ("ibi/c/d/migrations/env.py", "ibi/c/d/migrations/versions/0001_first.py"):
+        assert in_order([fast, near, nearest], ended, file) == [near, nearest, fast]
 
 
 def test_lines_of_a_changed_file_are_found_where_they_were() -> None:

@@ -1,14 +1,195 @@
-"""What a line of a list says of an item: the snippet that was found, its licence in words."""
+"""What a line of a list says of an item, whole: all that is known, the snippet that was found, its licence in words."""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
+from ibi.archive.model.item import Access, Holding, MetadataValue, StoredFile
+from ibi.archive.pages.models import ListedItem
+from ibi.identifier.forms import IBIForms
+from ibi.protocol.vocabulary import ItemState
 from ibi.web.assets import assets
+from ibi.web.item_page import LONGEST_TITLE
 from ibi.web.licences import licence_of
-from ibi.web.listed_items import KIND_NAMES, LONGEST_SNIPPET, icon_of, marked, searched
+from ibi.web.listed_items import (
+    KIND_NAMES,
+    LONGEST_SNIPPET,
+    MOST_SEARCHED,
+    file_format,
+    icon_of,
+    kind_name,
+    listed,
+    marked,
+    searched,
+)
+
+NAME = "a.example/b/2013/01.02.00.00"
+PDF = StoredFile("a%20b.pdf", 2048, "0" * 64, "application/pdf; x=y")
+DATA = StoredFile("c", 1024, "0" * 64, "text/csv; header=present")
+
+
+def item(
+    metadata: dict[str, list[tuple[str, str | None]]] | None = None,
+    access: Access = Access.OPEN,
+    **facts: Any,
+) -> ListedItem:
+    holding = Holding(forms=IBIForms.parse(f"rep {NAME}"), timestamp="2026-09-15T16:40:00Z", **facts)
+    statements = {
+        name: tuple(MetadataValue(value, language) for value, language in values)
+        for name, values in (metadata or {}).items()
+    }
+    return ListedItem(holding, statements, access)
+
+
+def test_all_of_an_item_is_in_its_line() -> None:
+    whole = item(
+        {
+            "title": [("Water  quality", "en"), ("Qualidade da água", "pt")],
+            "creator": [
+                ("Silva, Ana (https://orcid.org/0000-0002-1825-0097)", None),
+                (" ", None),
+                *[(f"Name {number}", None) for number in range(6)],
+            ],
+            "date": [("2011-05-03", None)],
+            "type": [("dataset", None)],
+            "source": [("Revista do Mar, v. 12, n. 3, p. 45-67", None)],
+            "description": [("Rivers of the valley", "en")],
+            "subject": [("Amazônia", None)],
+        },
+        files=(PDF, DATA),
+        target="a%20b.pdf",
+        language="pt",
+        state=ItemState.COPY,
+    )
+    line = {
+        "page": f"/-/item/{NAME}?lang=en",
+        "name": whole.holding.forms.main,
+        "title": "Water quality",
+        "is_titled": True,
+        "title_language": "en",
+        "kind": "Dataset",
+        "icon": "data",
+        "access": Access.OPEN,
+        "access_words": "Open access",
+        "people": ["Silva, Ana", "Name 0", "Name 1", "Name 2", "Name 3"],
+        "more_people": 2,
+        "source": "Revista do Mar, v. 12, n. 3",
+        "facts": ["May 3, 2011", "2 files, 3.1 kB", "Portuguese", "Copy"],
+        "file": {"path": f"/col/{NAME}/doc/a%20b.pdf", "format": "PDF", "size": 2048, "more": 1},
+        "snippet": [("Rivers of the valley", False)],
+    }
+    assert listed(whole, "en", "?lang=en") == line
+    in_portuguese = listed(whole, "pt-BR", "")
+    assert in_portuguese["page"] == f"/-/item/{NAME}"
+    assert (in_portuguese["title"], in_portuguese["title_language"]) == ("Qualidade da água", "pt")
+    assert listed(whole, "en", "", ["rivers"])["snippet"] == [("Rivers", True), (" of the valley", False)]
+    assert listed(whole, "en", "", ["amazonia"])["snippet"] == [("Amazônia", True)]
+    assert listed(whole, "en", "", ["nowhere"])["snippet"] == [("Rivers of the valley", False)]
+
+
+def test_an_item_of_which_nothing_is_known_is_named_by_its_date() -> None:
+    assert listed(item(), "en", "") == {
+        "page": f"/-/item/{NAME}",
+        "name": item().holding.forms.main,
+        "title": "Item, January 2, 2013",
+        "is_titled": False,
+        "title_language": "",
+        "kind": "",
+        "icon": "item",
+        "access": Access.OPEN,
+        "access_words": "Open access",
+        "people": [],
+        "more_people": 0,
+        "source": "",
+        "facts": [],
+        "file": None,
+        "snippet": [],
+    }
+    assert listed(item({"type": [("tese", None)], "title": [(" ", "pt")]}), "en", "")["title"] == (
+        "Thesis or dissertation, January 2, 2013"
+    )
+
+
+@pytest.mark.parametrize(
+    ("facts", "access", "file"),
+    [
+        ({"files": (PDF,), "target": "a%20b.pdf"}, Access.OPEN, ("PDF", 0)),
+        ({"files": (PDF, DATA, DATA), "target": "c"}, Access.OPEN, ("text/csv", 2)),
+        ({"files": (PDF, DATA), "target": "c", "file_list_public": False}, Access.OPEN, ("text/csv", 0)),
+        ({"files": (PDF,), "target": "a%20b.pdf"}, Access.CLOSED, None),
+        ({"files": (PDF, DATA)}, Access.OPEN, None),
+    ],
+)
+def test_a_line_leads_to_the_document_that_every_reader_may_have(
+    facts: dict[str, Any], access: Access, file: tuple[str, int] | None
+) -> None:
+    found = listed(item(access=access, **facts), "en", "")["file"]
+    assert (found and (found["format"], found["more"])) == file
+
+
+@pytest.mark.parametrize(
+    ("type_", "facts", "words"),
+    [
+        ("dataset", {"files": (PDF,)}, ["1 file, 2.0 kB"]),
+        ("dataset", {"files": (PDF,), "file_list_public": False}, []),
+        ("dataset", {}, []),
+        ("article", {"files": (PDF,)}, []),
+    ],
+)
+def test_the_files_of_a_dataset_are_counted(type_: str, facts: dict[str, Any], words: list[str]) -> None:
+    line = listed(item({"type": [(type_, None)], "title": [("x", None)]}, **facts), "en", "")
+    assert line["facts"][1:] == words
+
+
+def test_long_texts_of_a_line_are_cut() -> None:
+    word = "x" * 9 + " "
+    long = word * LONGEST_TITLE
+    line = listed(
+        item({"title": [(long, None)], "description": [(long, None)], "source": [(f"{long}, v. 1", None)]}),
+        "en",
+        "",
+    )
+    assert line["title"] == f"{(word * 30).strip()} …"
+    assert line["source"].startswith("x" * 9)
+    assert len(line["source"]) <= LONGEST_TITLE + 2
+    assert line["snippet"] == [(f"{(word * (LONGEST_SNIPPET // 10)).strip()} …", False)]
+    for length, found in ((MOST_SEARCHED, True), (MOST_SEARCHED + 1, False)):
+        text = f"{'y ' * (length // 2)}"[: length - 6] + "needle"
+        snippet = listed(item({"description": [(text, None)]}), "en", "", ["needle"])["snippet"]
+        assert (("needle", True) in snippet) is found
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("Revista do Mar, v. 12, n. 3, p. 45-67", "Revista do Mar, v. 12, n. 3"),
+        ("Revista do Mar, v. 12", "Revista do Mar, v. 12"),
+        ("Revista do Mar", "Revista do Mar"),
+    ],
+)
+def test_a_source_is_named_with_volume_and_number(source: str, shown: str) -> None:
+    assert listed(item({"source": [(source, None), ("other", None)]}), "en", "")["source"] == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "media_type", "shown"),
+    [("a.PDF", "x/y", "PDF"), ("a.tar.gz", "x/y", "GZ"), ("a.12345678", "x/y", "12345678"),
+     ("a.123456789", "x/y", "x/y"), ("a.", "text/plain; charset=utf-8", "text/plain"), ("b", "x/y", "x/y")],
+)  # fmt: skip
+def test_a_format_is_named_by_the_ending_of_a_file(name: str, media_type: str, shown: str) -> None:
+    assert file_format(StoredFile(name, 1, "", media_type)) == shown
+
+
+def test_kinds_have_names_but_the_one_of_all_others() -> None:
+    assert kind_name("Book", "en") == "Book"
+    assert kind_name("Book", "pt-BR") == "Livro"
+    assert kind_name("Other", "en") == kind_name("Unheard", "en") == ""
+    assert all(kind_name(kind, "en") for kind in KIND_NAMES if kind != "Other")
+    assert searched("Água, _x_ & 2") == ["agua", "x", "2"]
+
 
 TEXT = "Medições de turbidez e da qualidade da água no médio vale; a água ficou mais clara."
 

@@ -12,10 +12,9 @@ import pytest
 from markupsafe import Markup, escape
 
 from ibi.archive.pages.models import NO_SITE
-from ibi.errors import IbiError, SetupError
 from ibi.http.response import HTML, Response
 from ibi.resolver.pages.page_language import PageLanguage
-from ibi.runtime.i18n import preferred_language, say, say_wait
+from ibi.runtime.i18n import preferred_language
 from ibi.web.assets import WithAssets, assets
 from ibi.web.rendering import (
     capital,
@@ -238,29 +237,3 @@ def test_values_are_escaped_in_a_page_as_everywhere(value: object) -> None:
 @pytest.mark.parametrize("sheet", ["archive.css", "item.css", "resolver.css", "admin.css"])
 def test_the_two_sheets_of_a_page_are_small(sheet: str) -> None:
     assert len(assets()["style.css"].body) + len(assets()[sheet].body) < 22_000
-
-
-@pytest.mark.parametrize(
-    ("seconds", "english", "portuguese"),
-    [
-        (1, "in 1 second.", "em 1 segundo."),
-        (90, "in 90 seconds.", "em 90 segundos."),
-        (91, "in 2 minutes.", "em 2 minutos."),
-        (3_600, "in 60 minutes.", "em 60 minutos."),
-        (5_400, "in 90 minutes.", "em 90 minutos."),
-        (5_401, "in 2 hours.", "em 2 horas."),
-    ],
-)
-def test_when_to_try_again_is_said_in_the_unit_that_people_use(
-    seconds: int, english: str, portuguese: str
-) -> None:
-    assert say_wait(seconds, "en") == f"Please try again {english}"
-    assert say_wait(seconds, "pt-BR") == f"Tente de novo {portuguese}"
-
-
-def test_numbers_in_sentences_are_written_as_in_their_language() -> None:
-    problem = SetupError("{name} is a number from {least} to {most}", name="x", least=0.05, most=30)
-    assert say(problem, "en") == "x is a number from 0.05 to 30"
-    assert say(problem, "pt-BR") == "x é um número de 0,05 a 30"
-    late = IbiError("no whole answer within {seconds:g} s", seconds=2.5)
-    assert say(late, "pt-BR") == "nenhuma resposta completa em 2,5 s"

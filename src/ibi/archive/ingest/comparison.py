@@ -104,7 +104,7 @@ def updated(held: Holding, draft: Draft, staged: tuple[StoredFile, ...] = ()) ->
         key=_key(held, draft.key),
         files=tuple(files[name] for name in sorted(files)),
     )
-    if new.access is not Access.EMBARGOED and "access" in facts:
+    if new.access is not Access.EMBARGOED:
         new = replace(new, embargo=facts.get("embargo", ""))
     check_facts({"access": new.access, "embargo": new.embargo}, ())
     return new

@@ -90,4 +90,4 @@ def check_item(context: ArchiveContext, fields: Any) -> None:
 
 def _timestamp_of(etag: str) -> str:
     """Return the timestamp in an ETag of ours; for any other text, a text that is no timestamp."""
-    return etag.strip().removeprefix('"').removesuffix('"').rpartition("-")[0]
+    return etag.strip().removeprefix('"').rpartition("-")[0]

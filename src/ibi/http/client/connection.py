@@ -34,7 +34,8 @@ class Connection(asyncio.Protocol):
     """A connection to `peer` (an IP), for one request after the other.
 
     `consumer` waits for an answer; `is_waiting`: whether bytes of that answer have come that are not parsed
-    yet. `lost` is called once when the connection is gone, and `gone` is then done.
+    yet. `lost` is called once when the connection is gone, and `gone` is then done. `idle_since`: when it came to be
+    idle, by the clock of the loop.
     """
 
     def __init__(
@@ -128,12 +129,9 @@ class Connection(asyncio.Protocol):
             self._finish_if_whole()
         return False
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Called by the event loop when the connection is gone: by an error, or (None) in good order."""
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """Called by the event loop when the connection is gone, for whatever reason."""
         self.closed = True
-        if self.consumer is not None and exc is None:
-            self._answer.end()
-            self._finish_if_whole()
         consumer, self.consumer = self.consumer, None
         if not self.gone.done():  # a cancelled `close_connections` has cancelled it, too
             self.gone.set_result(None)

@@ -107,7 +107,8 @@ class CircuitBreakers:
         """How many queries each Archive answered in each of the last 24 hours: 72 numbers, three for each hour.
 
         With `hour = int(now // 3600)`, the three numbers from index `hour % 24 * 3` on are `hour`, how many queries
-        of that hour were answered, and how many were not. If the first is another hour, the three are a day old.
+        of that hour were answered, and how many were not. If the first is another hour, the three are a day old;
+        -1 stands for no hour.
         """
         self.on_change = on_change
         """Called whenever the set of unreliable Archives changes."""
@@ -263,7 +264,7 @@ class CircuitBreakers:
 
     def count(self, service: str, now: float, *, answered: bool) -> None:
         """Count a query of a reader in the present hour."""
-        hours = self.hours.setdefault(service, [0] * (3 * HOURS))
+        hours = self.hours.setdefault(service, [-1, 0, 0] * HOURS)
         hour = int(now // HOUR)
         at = hour % HOURS * 3
         if hours[at] != hour:

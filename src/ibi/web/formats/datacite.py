@@ -219,7 +219,7 @@ def _related(item: ItemRecord) -> Iterator[dict[str, str]]:
     """Yield the URLs of related items; HasTranslation and IsTranslationOf exist since DataCite 4.6."""
     links = item.related
     # Two translations of the same item have no relation to each other that DataCite knows.
-    translated = [links.translated] if links.translated else [text.value for text in links.translations]
+    translated = [links.translated] if links.translated else list(links.translations)
     related = [
         *((url, "IsNewVersionOf") for url in links.earlier),
         (links.next_edition, "IsPreviousVersionOf"),

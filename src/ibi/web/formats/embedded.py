@@ -53,7 +53,7 @@ def facts(item: ItemRecord) -> dict[str, Any]:
         "creativeWorkStatus": "Removed" if item.removed else "",
         _FILES.get(kind, "encoding"): [_file(each, kind) for each in item.files],
         "translationOfWork": {"@id": translated} if translated else "",
-        "workTranslation": [] if translated else [{"@id": text.value} for text in item.related.translations],
+        "workTranslation": [] if translated else [{"@id": url} for url in item.related.translations],
         "subjectOf": [{"@id": item.related.metadata_item}] if item.related.metadata_item else [],
     }
     return {name: value for name, value in known.items() if value not in ("", [], None)}

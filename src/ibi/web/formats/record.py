@@ -138,7 +138,7 @@ class File(NamedTuple):
 
 
 class Related(NamedTuple):
-    """Persistent URLs of related items, "" if there is none; translations with their languages.
+    """Persistent URLs of related items, "" if there is none.
 
     Links between translations have no direction. The item of a group that was named first counts as the one
     that was translated: `translated` is its URL, if the item is another one of the group. `original`: the URL
@@ -146,7 +146,7 @@ class Related(NamedTuple):
     """
 
     next_edition: str
-    translations: tuple[Text, ...]
+    translations: tuple[str, ...]
     metadata_item: str
     earlier: tuple[str, ...] = ()
     translated: str = ""
@@ -269,12 +269,12 @@ def _related(item: DescribedItem) -> Related:
         return f"{item.root}/{forms.main}" if forms else ""
 
     holding = item.holding
-    others = {tag: forms for tag, forms in holding.translations.items() if not forms.shares(holding.forms)}
-    first = min((holding.forms, *others.values()), key=_age) if others else holding.forms
+    others = [forms for forms in holding.translations.values() if not forms.shares(holding.forms)]
+    first = min((holding.forms, *others), key=_age) if others else holding.forms
     translated = "" if first is holding.forms else at(first)
     return Related(
         at(holding.next_edition),
-        tuple(Text(at(forms), tag or None) for tag, forms in others.items()),
+        tuple(map(at, others)),
         at(holding.metadata_item),
         tuple(map(at, item.earlier)),
         translated,

@@ -31,6 +31,7 @@ from ibi.minting.recovery import recover
 from ibi.runtime.signing import signer
 from support.archive.preservation_fixture import LINKED, NAME, OTHER, WHO, ArchiveFolder, flip, make_archive
 from support.checks.full_disk import files_of_at_most
+from support.concurrency.forked import start_ibi
 
 MINTING = {"mint_host": "archive.example", "mint_ip": "127.0.0.1", "for_trying": True}
 
@@ -305,8 +306,8 @@ def test_a_backup_holds_what_was_acknowledged_before_it_began_while_others_write
 @contextmanager
 def served(data: Path) -> Iterator[Callable[[str], tuple[int, bytes]]]:
     """An Archive that is served by the command; gives what a GET is answered with."""
-    command = [sys.executable, "-m", "ibi", "archive", "serve", "--data", str(data), "--bind", "127.0.0.1:0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    words = ["archive", "serve", "--data", data, "--bind", "127.0.0.1:0"]
+    with start_ibi(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout
         ready = process.stdout.readline()
         port = int(ready.split()[1].rstrip("/").rpartition(":")[2])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -11,8 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from alembic import command
-from alembic.config import Config
 
 from ibi.archive.model.item import Holding, MetadataValue, StoredFile
 from ibi.archive.store import schema
@@ -26,6 +23,7 @@ from ibi.minting.machine import this_machine
 from ibi.protocol.vocabulary import ContentType, ItemState
 from ibi.runtime.database import check_version, migrate, open_engine
 from support.archive.archive_fixture import WHEN, NewArchive
+from support.new_databases import migrate_to
 
 BOTH = IBIForms.parse("rep sid.inpe.br/MTC-m18@80/2009/07.21.13.23 ibip 8JMKD3MGP8W/35MME4E")
 PLAIN = Holding(forms=BOTH, timestamp=WHEN, url="http://far.example/")
@@ -169,16 +167,6 @@ def test_a_reader_sees_what_another_process_has_written(archive: NewArchive) -> 
 # The database
 
 
-def _schema_of(path: Path) -> set[str]:
-    """Return the statements that make what a database has, without comments and layout."""
-    with closing(sqlite3.connect(path)) as database:
-        made = database.execute(
-            "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name <> 'alembic_version'"
-        )
-        plain = (re.sub(r"--.*", "", sql).replace("(", " ( ").replace(")", " ) ") for (sql,) in made)
-        return {" ".join(sql.split()) for sql in plain}
-
-
 @pytest.mark.one_store("sqlite", "one connection has one transaction: the sentences are those of SQLite")
 def test_each_snapshot_is_ended_however_its_block_ends(archive: NewArchive) -> None:
     catalogue = archive.catalogue
@@ -210,15 +198,6 @@ def test_each_snapshot_is_ended_however_its_block_ends(archive: NewArchive) -> N
         assert snapshot.position == found[0][0]
 
 
-def test_the_migrations_lead_to_the_schema_that_people_read(tmp_path: Path) -> None:
-    engine = open_engine(tmp_path / "new.sqlite")
-    migrate(engine, schema.MIGRATIONS)
-    engine.dispose()
-    with closing(sqlite3.connect(tmp_path / "written.sqlite")) as written:
-        written.executescript((schema.MIGRATIONS.parent / "catalogue.sql").read_text(encoding="utf-8"))
-    assert _schema_of(tmp_path / "new.sqlite") == _schema_of(tmp_path / "written.sqlite")
-
-
 def test_migrating_twice_changes_nothing(archive: NewArchive) -> None:
     put = archive.catalogue.put(PLAIN)
     engine = open_engine(catalogue_store(archive.data))
@@ -240,11 +219,7 @@ def test_a_catalogue_of_an_older_version_keeps_its_items(
     folder = tmp_path / "older"
     folder.mkdir()
     engine = open_engine(folder / "catalogue.sqlite")
-    with engine.begin() as connection:
-        config = Config()
-        config.set_main_option("script_location", str(schema.MIGRATIONS))
-        config.attributes["connection"] = connection
-        command.upgrade(config, f"catalogue_{version}")
+    migrate_to(engine, schema.MIGRATIONS, f"catalogue_{version}")
     engine.dispose()
     with closing(sqlite3.connect(folder / "catalogue.sqlite")) as older, older:
         older.execute("ATTACH ? AS today", (str(archive.data / "catalogue.sqlite"),))
@@ -271,7 +246,7 @@ def test_commits_are_flushed_readers_never_wait_and_links_are_checked(archive: N
     assert found == ["wal", 2, 1]
 
 
-@pytest.mark.one_store("sqlite", "tests/service/runtime/test_postgresql.py does the same there")
+@pytest.mark.one_store("sqlite", "tests/service/runtime/database/test_postgresql.py does the same there")
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ibi.runtime.settings import ArchiveSettings
-from support.cli.archive_commands import COMMAND
 from support.cli.terminal import interrupt, terminal
+from support.concurrency.forked import run_ibi
 
 pytestmark = pytest.mark.long
 
@@ -75,15 +75,10 @@ def test_an_answer_that_never_fits_is_not_asked_for_for_ever(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("given", [[], ["--address", "a.example"], ["--ip", "192.0.2.1"]])
 def test_without_a_terminal_missing_options_are_wrong_usage(tmp_path: Path, given: list[str]) -> None:
-    done = subprocess.run(
-        [*COMMAND, "archive", "init", "--data", str(tmp_path / "a"), *given],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        env={**os.environ, "LANGUAGE": "en"},
-        check=False,
-    )
+    done = run_ibi(
+        "archive", "init", "--data", tmp_path / "a", *given,
+        stdin=subprocess.DEVNULL, text=True, env={**os.environ, "LANGUAGE": "en"},
+    )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
     assert "--address and --ip are required" in done.stderr
     assert not (tmp_path / "a").exists()
@@ -91,13 +86,8 @@ def test_without_a_terminal_missing_options_are_wrong_usage(tmp_path: Path, give
 
 def test_the_findings_of_the_doctor_are_in_the_json_too(tmp_path: Path) -> None:
     words = ["--address", "archive.example", "--ip", "192.0.2.1", "--for-trying", "--json"]
-    done = subprocess.run(
-        [*COMMAND, "archive", "init", "--data", str(tmp_path / "a"), *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    done = run_ibi("archive", "init", "--data", tmp_path / "a", *words, text=True)
+    assert done.returncode == 0, done
     made = json.loads(done.stdout)
     assert {"settings", "disk", "minting", "database"} <= {finding["name"] for finding in made["findings"]}
     assert not [finding for finding in made["findings"] if finding["verdict"] == "fault"]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ibi.archive.search import index
-from support.cli.archive_commands import COMMAND
+from support.concurrency.forked import start_ibi
 
 Typed = Callable[..., tuple[int, str, str]]
 LEFT = ("archive.toml.0123456789abcdef.new", "checkup.99.new", "nonce.99.new", "finding.sqlite3.new")
@@ -128,8 +128,8 @@ def test_a_search_index_that_cannot_be_used_is_made_anew(typed: Typed, archive: 
 
 
 def test_a_running_archive_is_told_to_make_its_index_anew(typed: Typed, archive: Path) -> None:
-    command = [*COMMAND, "archive", "serve", "--data", str(archive), "--bind", "127.0.0.1:0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    words = ["archive", "serve", "--data", archive, "--bind", "127.0.0.1:0"]
+    with start_ibi(words, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         assert server.stdout.readline().startswith("ready ")
         try:

@@ -9,7 +9,6 @@ import signal
 import socket
 import ssl
 import subprocess
-import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ import ibi
 from ibi.cli import main
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import is_key
+from support.concurrency.forked import start_ibi
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,20 +50,9 @@ def made(data: Path, *more: str) -> Path:
 def served(data: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The process and the URL it printed."""
     source = str(Path(ibi.__file__).parents[1])
-    command = [
-        sys.executable,
-        "-m",
-        "ibi",
-        "resolver",
-        "serve",
-        "--data",
-        str(data),
-        "--bind",
-        "127.0.0.1:0",
-        *more,
-    ]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={"PYTHONPATH": source}
+    words = ["resolver", "serve", "--data", data, "--bind", "127.0.0.1:0", *more]
+    with start_ibi(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={"PYTHONPATH": source}
     ) as process:
         try:
             assert process.stdout is not None

@@ -20,8 +20,8 @@ import pytest
 from ibi.accounts.people import Accounts, is_hash_of
 from ibi.cli.setup.answers import Answers
 from ibi.runtime.settings import ArchiveSettings, ResolverSettings
-from support.cli.archive_commands import COMMAND
 from support.cli.terminal import interrupt, terminal
+from support.concurrency.forked import run_ibi, start_ibi
 from support.ports import free_port
 
 Typed = Callable[..., tuple[int, str, str]]
@@ -56,15 +56,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 def refused(*words: object) -> subprocess.CompletedProcess[str]:
     """What a command without a terminal says that does nothing."""
-    done = subprocess.run(
-        [*COMMAND, *map(str, words)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "LANGUAGE": "en"},
-        check=False,
-    )
+    done = run_ibi(*words, stdin=subprocess.DEVNULL, text=True, env={**os.environ, "LANGUAGE": "en"})
     assert done.returncode in {1, 2}, done
     assert "Traceback" not in done.stderr
     return done
@@ -73,8 +65,8 @@ def refused(*words: object) -> subprocess.CompletedProcess[str]:
 @contextmanager
 def running(data: Path, kind: str, port: int) -> Iterator[None]:
     """Serve a data directory as its unit does."""
-    command = [*COMMAND, kind, "serve", "--data", str(data), "--bind", f"127.0.0.1:{port}"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    words = [kind, "serve", "--data", data, "--bind", f"127.0.0.1:{port}"]
+    with start_ibi(words, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         assert server.stdout.readline().startswith("ready ")
         try:
@@ -334,7 +326,7 @@ def test_where_the_last_step_fails_nothing_is_left(tmp_path: Path) -> None:
     """A folder that appears while everything is being made is in the way of the last rename."""
     folder = tmp_path / "a"
     folder.mkdir()
-    with subprocess.Popen([*COMMAND, *map(str, both(folder))], stderr=subprocess.PIPE, text=True) as command:
+    with start_ibi(both(folder), stderr=subprocess.PIPE, text=True) as command:
         while not list(folder.glob(".new-*/resolver/*/minting")):
             assert command.poll() is None
             time.sleep(0.01)
@@ -350,9 +342,9 @@ def test_where_the_last_step_fails_nothing_is_left(tmp_path: Path) -> None:
 
 
 def test_of_two_commands_at_once_one_sets_the_folder_up(tmp_path: Path) -> None:
-    words = [*COMMAND, *map(str, both(tmp_path / "a")), "--json"]
+    words = [*both(tmp_path / "a"), "--json"]
     both_at_once = [
-        subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)
+        start_ibi(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)
     ]
     outcomes = [(each.communicate(timeout=120), each.returncode) for each in both_at_once]
     assert sorted(status for _, status in outcomes) == [0, 1], outcomes

@@ -246,6 +246,28 @@ def test_where_too_much_waits_large_answers_are_refused_in_their_turn_and_no_pee
     asyncio.run(main())
 
 
+def test_what_had_come_of_an_answer_that_is_refused_in_its_turn_is_no_longer_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ibi.http.client.cpu_budget.MOST_WAITING", 0)
+
+    async def main() -> None:
+        shared = slow()
+        queries = [Query(shared) for _ in range(3)]
+        for query in queries:
+            query.ask()
+            query.connection.data_received(ANSWER[:5_000])
+        held = shared.unfinished
+        assert held > 0
+        queries[0].connection.data_received(ANSWER[5_000:])  # for which there is no time in this turn
+        for _ in range(2):
+            await asyncio.sleep(0)
+        assert isinstance(queries[0].outcome, ResponseNotRead)
+        assert shared.unfinished * 3 == held * 2
+
+    asyncio.run(main())
+
+
 def test_started_and_new_answers_take_turns_each_in_order_of_arrival() -> None:
     async def main() -> None:
         shared = slow()

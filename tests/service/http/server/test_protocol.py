@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ibi.http.server.connections import TOO_MANY, Connections
+from ibi.http.server.head import refusal
 from ibi.http.server.protocol import HEAD_BYTES, MOST_PER_TURN
 from ibi.http.server.service import Service
 from ibi.http.server.turns import Turns
@@ -131,3 +133,73 @@ def test_a_head_may_be_as_long_as_the_limit_and_no_longer() -> None:
 
     assert asyncio.run(heard(HEAD_BYTES)) == b"HTTP/1.1 200"
     assert asyncio.run(heard(HEAD_BYTES + 1)) == b"HTTP/1.1 431"
+
+
+def test_the_service_is_told_from_which_address_a_client_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    peers, open_now = list[str](), list[str]()
+
+    def at_once(_method: bytes, target: bytes, _head: object, peer: str) -> Answer | None:
+        peers.append(peer)
+        return _at_once(b"", target, None, "")
+
+    def later(_target: bytes, _head: object, peer: str, _answer: object) -> bool:
+        peers.append(peer)
+        return False
+
+    def enter(_: Connections, peer: str) -> bool:
+        open_now.append(peer)
+        return True
+
+    monkeypatch.setattr(Connections, "enter", enter)
+    monkeypatch.setattr(Connections, "leave", lambda _, peer: open_now.remove(peer))
+
+    async def play() -> None:
+        async with connection_to(Service(_app, at_once=at_once, later=later)) as (reader, writer):
+            for target in (b"/fast/1", b"/fast/2", b"/slow"):  # the second one repeats the first
+                writer.write(_request(b"GET", target))
+                assert await _answers(reader, 1) == [target.decode()]
+            assert open_now == ["127.0.0.1"]
+        assert open_now == []
+
+    asyncio.run(play())
+    assert len(peers) >= 4
+    assert set(peers) == {"127.0.0.1"}
+
+
+def test_a_client_with_too_many_connections_is_told_so_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ibi.http.server.connections.MOST_CONNECTIONS", 2)
+    service = Service(_app, at_once=_at_once, proxies=lambda: ("10.0.0.0/8",))
+
+    async def play() -> None:
+        async with connection_to(service) as (reader, writer), asyncio.timeout(LONG):
+            address = writer.get_extra_info("peername")[:2]
+            second, of_second = await asyncio.open_connection(*address)
+            of_second.write(_request(b"GET", b"/fast"))
+            assert await _answers(second, 1) == ["/fast"]
+            refused, of_refused = await asyncio.open_connection(*address)
+            assert await refused.read() == TOO_MANY
+            for each, to in ((reader, writer), (second, of_second)):
+                to.write(_request(b"GET", b"/slow"))
+                assert await _answers(each, 1) == ["/slow"]
+            for to in (of_second, of_refused):
+                to.close()
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    "beginning", [b"", b"GET /fast HTTP/1.1\r\nhost: x\r\n", b"POST /a HTTP/1.1\r\nhost"]
+)
+def test_a_client_that_sends_no_whole_request_in_time_is_told_so(
+    beginning: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ibi.http.server.protocol.REQUEST_SECONDS", 0.1)
+
+    async def play() -> bytes:
+        async with _connection() as (reader, writer), asyncio.timeout(LONG):
+            writer.write(beginning)
+            return await reader.read()
+
+    assert asyncio.run(play()) == refusal(408, "the request did not arrive in time")

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -25,6 +24,7 @@ from proofs.common.environment import environment
 from proofs.common.served_archive import Served
 from proofs.freshness.field import do, put, set_up
 from support.archive.administration_fixture import PASSWORD, Librarian
+from support.concurrency.forked import start_ibi
 from support.engines.haproxy import balancer, haproxy_program
 from support.engines.postgresql import PostgreSQL, programs
 from support.network.up import Answer, get
@@ -52,10 +52,14 @@ class Node:
         words = ["resolver", "serve", "--data", str(self.data), "--bind", f"127.0.0.1:{self.port}"]
         words += ["--workers", "2", "--trusted-proxy", "127.0.0.1"]
         with (self.data / "written").open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "ibi", *words], stdout=subprocess.PIPE, stderr=log, text=True,
-                env=environment(), start_new_session=True,
-            )  # fmt: skip
+            self.process = start_ibi(
+                words,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=environment(),
+                start_new_session=True,
+            )
         assert self.process.stdout is not None
         assert self.process.stdout.readline().startswith("ready"), (self.data / "written").read_text()
 

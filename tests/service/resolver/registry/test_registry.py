@@ -11,8 +11,6 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from alembic import command
-from alembic.config import Config
 from sqlalchemy import MetaData, Table
 
 import ibi.resolver
@@ -28,6 +26,7 @@ from ibi.runtime.database import check_version, migrate, open_engine, upgrade
 from support.checks.full_disk import files_of_at_most
 from support.concurrency.threads import switching_often
 from support.engines.shared_store import on_both_stores, opened_registry
+from support.new_databases import migrate_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -414,11 +413,7 @@ def test_a_registry_of_an_older_version_keeps_its_archives(
     held = registry.archives()
     older_path = tmp_path / "older.sqlite"
     engine = open_engine(older_path)
-    with engine.begin() as connection:
-        config = Config()
-        config.set_main_option("script_location", str(MIGRATIONS))
-        config.attributes["connection"] = connection
-        command.upgrade(config, f"registry_{version}")
+    migrate_to(engine, MIGRATIONS, f"registry_{version}")
     engine.dispose()
     with closing(sqlite3.connect(older_path)) as older, older:
         older.execute("ATTACH ? AS today", (str(path),))

@@ -144,6 +144,7 @@ def _play(interned: InternedReplies, script: Script) -> list[Outcome]:
                 connection.data_received(piece)
         whole = request.outcome is not None
         if not whole:
+            connection.eof_received()
             connection.connection_lost(None)
         outcomes.append((*cast("Outcome", request.outcome), whole, line.ended))
         if line.ended or connection.closed:

@@ -40,6 +40,75 @@ def test_memory_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [reader for reader in "abc" if tokens.wait(reader, 1.0) == 0] == ["a"]
 
 
+def test_who_spent_a_token_lately_is_kept_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_bucket, "MOST_CLIENTS", 2)
+    tokens = TokenBuckets(rate=0.001, burst=1)
+    for reader in ("a", "b", "a", "c"):
+        tokens.spend(reader, 1.0)
+    assert [reader for reader in "abc" if not tokens.wait(reader, 1.0)] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("spent", "cost", "now", "wait"),
+    [
+        (0, 1.0, 0.0, 0.0),
+        (2, 1.0, 0.0, 0.0),
+        (3, 1.0, 0.0, 4.0),
+        (3, 1.0, 1.0, 3.0),
+        (3, 1.0, 4.0, 0.0),
+        (1, 2.5, 0.0, 2.0),  # half a token is left
+        (1, 2.0, 0.0, 0.0),  # just one
+        (1, 9.0, 0.0, 28.0),
+    ],
+)
+def test_a_client_waits_until_it_has_a_token_again(spent: int, cost: float, now: float, wait: float) -> None:
+    tokens = TokenBuckets(rate=0.25, burst=3)
+    for _ in range(spent):
+        tokens.spend("a", 0.0, cost)
+    assert tokens.wait("a", now) == wait
+    assert tokens.left("a", now) == min(3.0, 3 - spent * cost + now / 4)
+    assert tokens.left("a", 1_000.0) == 3.0, "a bucket holds no more than the burst"
+
+
+@pytest.mark.parametrize(
+    ("burst", "spender", "client", "known"),
+    [
+        (1, "", "192.0.2.7", False),
+        (1, "192.0.2.7", "192.0.2.7", True),
+        (1, "192.0.2.7", "192.0.2.8", True),
+        (1, "192.0.2.7", "192.0.3.7", False),
+        (1, "2001:0db8:0007:ffff", "2001:0db8:0007:0000", True),
+        (1, "2001:0db8:0007:ffff", "2001:0db8:0008:ffff", False),
+        (1, "no address", "no address", True),
+        (1, "no address", "another", False),
+        (0, "", "192.0.2.7", True),
+    ],
+)
+def test_only_who_or_whose_neighbour_spent_tokens_may_have_to_wait(
+    burst: int, spender: str, client: str, known: bool
+) -> None:
+    tokens = TokenBuckets(rate=1.0, burst=burst)
+    if spender:
+        tokens.spend(spender, 1.0)
+    assert tokens.knows(client) is known
+
+
+@pytest.mark.parametrize(
+    ("rate", "burst", "policy", "later"), [(0.25, 3, "q=3;w=12", 4), (2.0, 5, "q=5;w=3", 1), (0.4, 1, "q=1;w=3", 3)]
+)  # fmt: skip
+def test_a_limit_says_when_a_token_comes_back(rate: float, burst: int, policy: str, later: int) -> None:
+    limit, seen = RateLimit("pages", rate, burst), list[tuple[float, tuple[tuple[str, str], ...]]]()
+    for _ in range(burst + 1):
+        decision = limit.admit("a", 10.0)
+        assert decision is not None
+        seen.append((decision.wait, decision.headers))
+    policy_header = ("ratelimit-policy", f'"pages";{policy}')
+    for left, (wait, headers) in zip(reversed(range(burst)), seen, strict=False):
+        assert (wait, headers) == (0.0, (policy_header, ("ratelimit", f'"pages";r={left};t={later}')))
+    empty = ("ratelimit", f'"pages";r=0;t={later}')
+    assert seen[-1] == (1 / rate, (policy_header, empty, ("retry-after", str(later))))
+
+
 @given(st.lists(st.floats(0, 3), max_size=200))
 def test_no_client_gets_more_than_the_burst_and_the_rate(pauses: list[float]) -> None:
     tokens, now, served = TokenBuckets(rate=2.0, burst=5), 0.0, 0

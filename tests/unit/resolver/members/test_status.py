@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ibi.errors import IbiError
+from ibi.errors import IbiError, PeerBusy
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import ArchiveTitles
 from ibi.resolver.members.status import MemberStatus, NetworkMonitor, NetworkStatus
@@ -159,5 +159,32 @@ def test_a_status_is_reused_for_five_seconds() -> None:
             await asyncio.sleep(seconds)
             await monitor.status()
             assert included.reads == reads
+
+    run_with_false_clock(main())
+
+
+class Named(Included):
+    def archives(self) -> list[Archive]:
+        return [
+            Archive(IBI, "a.example", confirmed=False, included_at=5.0, titles=ArchiveTitles("Title", "Nome"))
+        ]
+
+
+def test_all_that_is_known_of_an_archive_is_told_and_a_pause_ends_at_its_moment() -> None:
+    async def main() -> None:
+        breakers, why = CircuitBreakers(), PeerBusy("it asks for a pause of {seconds} s", 10)
+        now = asyncio.get_running_loop().time()
+        breakers.count(IBI.canonical, now, answered=True)
+        breakers.count(IBI.canonical, now, answered=False)
+        breakers.pause(IBI.canonical, now, why)
+        for seconds, is_suspended in ((0.0, True), (9.75, True), (0.25, False)):
+            await asyncio.sleep(seconds)
+            (member,) = (await monitored(Named(moment_text(NOW - 7)), breakers).status()).members
+            assert member._replace(hours=()) == MemberStatus(
+                str(IBI), "a.example", "silent", False, 5.0, NOW - 7, is_suspended, why,
+                ArchiveTitles("Title", "Nome"),
+            )  # fmt: skip
+            # An hour may have ended meanwhile.
+            assert (len(member.hours), *map(sum, zip(*member.hours, strict=True))) == (24, 1, 1)
 
     run_with_false_clock(main())

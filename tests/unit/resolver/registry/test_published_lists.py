@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import example, given, settings
@@ -11,7 +14,7 @@ from ibi.errors import BadItem
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.resolver.model.archive import moment_text
 from ibi.resolver.registry.published_list import ListedArchive, Publisher, read_list
-from ibi.runtime.signing import Signer
+from ibi.runtime.signing import Signer, canonical
 
 SERVICE = IBIForms.parse("rep urlib.net/www/2014/03.22.01.53 ibip J8LNKB5R7W/3FUQHC5")
 NOW = 1_700_000_000.0
@@ -71,3 +74,75 @@ def test_a_list_that_was_changed_is_refused(listed: list[ListedArchive], at: int
         if changed not in {text, text[:-1]}:
             with pytest.raises(BadItem):
                 read_list(changed, SIGNER.public, NOW)
+
+
+ONE = ListedArchive(
+    parse_ibi("a.example/w/2020/01.01.00.00"), "a.example:81", ("a.example",), True, "2023-01-01T00:00:00Z"
+)
+
+
+def test_a_list_is_signed_again_after_a_minute_or_once_it_is_another_one() -> None:
+    listed, now, signatures = [ONE], [NOW], list[float]()
+
+    def signer() -> Signer:
+        signatures.append(now[0])
+        return SIGNER
+
+    publisher = Publisher(lambda: [*listed], SERVICE, "urlib.net", signer, lambda: now[0])
+    for seconds, signed_again in (
+        (0.0, True),
+        (0.0, False),
+        (59.5, False),
+        (0.5, True),
+        (30.0, False),
+        (-40.0, True),
+    ):
+        now[0] += seconds
+        before = len(signatures)
+        text = publisher.text()
+        assert (len(signatures) > before) == signed_again
+        assert read_list(text, SIGNER.public, NOW).issued == moment_text(signatures[-1])
+    listed.clear()
+    assert read_list(publisher.text(), SIGNER.public, NOW).archives == ()
+    assert publisher.key == SIGNER.public
+
+
+def written(**changed: Any) -> bytes:
+    """A list with a right signature, whatever it says."""
+    content = json.loads(signed([ONE], "urlib.net"))["registry"] | changed
+    return canonical({"registry": content, "signature": SIGNER.sign(canonical(content))}) + b"\n"
+
+
+def archive(**changed: Any) -> dict[str, Any]:
+    (found,) = json.loads(signed([ONE], "urlib.net"))["registry"]["archives"]
+    return {**found, **changed}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"kind": "ibi list"}, {"version": 2}, {"resolver": {}}, {"resolver": {"service": 1}}, {"issued": 1},
+        {"archives": {}}, {"archives": "x"}, {"archives": [{}]}, {"archives": [1]},
+        {"archives": [archive(confirmed=1)]}, {"archives": [archive(url_hosts="a.example")]},
+        {"archives": [archive(url_hosts=[1])]},
+        {"archives": [archive(since=1)]}, {"archives": [archive(address=None)]},
+    ],
+)  # fmt: skip
+def test_what_is_no_list_is_refused_although_it_is_signed(changed: dict[str, Any]) -> None:
+    assert read_list(written(), SIGNER.public, NOW).archives == (ONE,)
+    with pytest.raises(BadItem, match=r"^this is not a list of a resolver's Archives$"):
+        read_list(written(**changed), SIGNER.public, NOW)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"service_ibi": "x"}, {"address": "a b"}, {"since": "yesterday"}, {"url_hosts": ["A b"]},
+        {"url_hosts": ["a.example"] * 1_001},
+    ],
+)  # fmt: skip
+def test_an_archive_that_cannot_be_asked_is_left_out_and_counted(changed: dict[str, Any]) -> None:
+    other = "b.example/w/2020/01.01.00.00"
+    most = archive(url_hosts=["a.example"] * 1_000)
+    found = read_list(written(archives=[most, archive(service_ibi=other) | changed]), SIGNER.public, NOW)
+    assert ([each.service_ibi for each in found.archives], found.left_out) == ([ONE.service_ibi], 1)

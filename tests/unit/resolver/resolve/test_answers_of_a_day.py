@@ -22,6 +22,15 @@ def test_answers_are_counted_for_a_day_and_no_longer() -> None:
     assert breakers.last_day("a", begin + 99 * HOUR) == ()
 
 
+def test_the_answers_of_the_first_hour_of_a_machine_are_counted_too() -> None:
+    breakers = CircuitBreakers()
+    breakers.count("a", 10.0, answered=True)
+    breakers.count("a", 20.0, answered=False)
+    assert breakers.last_day("a", 30.0) == (*[(0, 0)] * (HOURS - 1), (1, 1))
+    breakers.count("a", 5 * HOUR, answered=True)
+    assert breakers.last_day("a", 5 * HOUR)[-6:] == ((1, 1), *[(0, 0)] * 4, (1, 0))
+
+
 def test_a_line_of_answers_marks_the_hours_with_failures() -> None:
     line = spark([(4, 0), (0, 3), (2, 0)])
     assert line.line == "0,2 48,22 96,12"

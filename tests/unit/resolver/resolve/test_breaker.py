@@ -439,3 +439,22 @@ def test_another_archive_stays_left_out_though_it_answers_and_fails() -> None:
 def test_the_only_archive_is_tried_again_every_second() -> None:
     assert outage("a", of=1).begin("a", SOON) == "probe"
     assert outage("a", of=2).begin("a", SOON) == OPEN_SECONDS
+
+
+def test_a_probe_that_is_asked_for_a_pause_brings_none_where_a_reader_got_an_answer_meanwhile() -> None:
+    for heard, turn in (((1.0,), 60.0), ((), 60.0), ((2.0,), "ask"), ((2.5,), "ask")):
+        breakers = CircuitBreakers()
+        breakers.failed("a", 0.0, PeerBusy("later", 10))
+        for when in heard:
+            breakers.heard_at["a"] = when
+        breakers.probe_failed("a", 2.0, 10.0, PeerBusy("later", 50))
+        assert breakers.begin("a", 10.0) == turn
+
+
+def test_an_archive_that_left_and_came_back_may_be_suspected_at_once() -> None:
+    for included, suspected in (({"a"}, False), ((), True)):
+        breakers = CircuitBreakers()
+        assert breakers.note_silence("a", 0.0, failed=False)
+        breakers.recovered("a", 1.0)
+        breakers.forget(included)
+        assert breakers.note_silence("a", 5.0, failed=False) == suspected

@@ -9,7 +9,7 @@ import pytest
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import UrlRequest
 from ibi.resolver.model.archive import Archive, Members
-from ibi.resolver.resolve.policy import MOST_LIKELY, Plan, Policy
+from ibi.resolver.resolve.policy import DIFFERENCES, MOST_LIKELY, Plan, Policy
 from support.resolver.resolution import archive_of
 
 if TYPE_CHECKING:
@@ -131,3 +131,25 @@ def test_each_difference_of_the_hardened_policy_is_named_once() -> None:
     names = [difference.name for difference in Policy().differences]
     assert len(set(names)) == len(names) >= 5
     assert Policy(strict=True).differences == ()
+
+
+def test_the_strict_policy_remembers_nothing_and_has_no_difference() -> None:
+    strict, hardened = Policy(strict=True), Policy()
+    assert (strict.name, strict.strict, strict.remembers, strict.differences) == ("strict", True, False, ())
+    assert (hardened.name, hardened.strict, hardened.remembers) == ("hardened", False, True)
+    assert hardened.differences == DIFFERENCES
+
+
+def test_only_the_very_places_of_the_resolver_are_its_own() -> None:
+    policy = Policy(own={("192.0.2.1", 80), ("8.8.4.4", 80), ("urlib.net", 8080)})
+    urls = {
+        "http://8.8.4.4/": False,
+        "http://134.744.072.4/": False,  # no address that a reader may be sent to
+        "http://8.8.8.8/": True,
+        "http://8.8.4.4:8080/": True,
+        "http://urlib.net:8080/": False,
+        "http://urlib.net/": True,
+        "http://a.example.org:8080/": True,
+        "http://a.example.org/": True,
+    }
+    assert {url: policy.is_safe(A, url) for url in urls} == urls

@@ -6,52 +6,12 @@ import pytest
 
 from ibi.errors import PeerSilent
 from ibi.protocol.extensions.tombstone import Tombstone
-from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import UrlRequest
-from ibi.protocol.pair_list import PairList
-from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.url_list import UrlList
 from ibi.resolver.model.alert import Alert, AlertKind, in_english
 from ibi.resolver.model.archive import Archive, ArchiveResponse
-from ibi.resolver.resolve.policy import Policy
-from ibi.resolver.resolve.resolution import MOST_EDITIONS, Redirect, Resolution
-from support.resolver.resolution import archive_of, fail, hear
-
-ITEM = "example.org/x/2020/01.02.00.00"
-
-
-A, B, C = (archive_of(f"example.org/{name}/2020/01.01.00.00") for name in "abc")
-NOTHING = UrlList({})
-LATE = PeerSilent("no answer in time")
-
-
-def resolve(text: str, *, strict: bool = False, language: str = "") -> Resolution:
-    url = PersistentURL.from_text(f"http://resolver.example/{text}")
-    return Resolution(
-        url,
-        f"http://resolver.example/{text}",
-        ("192.0.2.1",),
-        LanguagePreference.parse(language),
-        Policy(strict),
-    )
-
-
-def says(holder: Archive, ibi: str = ITEM, **pairs: str) -> UrlList:
-    """An answer about an item; `_` in a name stands for a dot, `__x` for a parameter."""
-    written: PairList = {
-        "ibi": ("rep", ibi),
-        "ibi.archiveservice": ("rep", str(holder.service_ibi)),
-        "urlkey": "1234567890",
-    }
-    for name, value in pairs.items():
-        written[name.replace("_", ".")] = ("rep", value) if name.startswith("ibi") else value
-    return UrlList(written)
-
-
-def offers(holder: Archive, state: str = "Original") -> UrlList:
-    return says(
-        holder, url=f"http://{holder.service_ibi.prefix.replace('/', '.')}/x", state=state, contenttype="Data"
-    )
+from ibi.resolver.resolve.resolution import MOST_EDITIONS, Redirect
+from support.resolver.resolution import ITEM, LATE, NOTHING, A, B, C, fail, hear, offers, resolve, says
 
 
 @pytest.mark.proves("RES-05", "AMB-52")

@@ -7,15 +7,18 @@ import pytest
 from ibi.identifier.forms import parse_ibi, parse_name
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import UrlRequest
+from ibi.protocol.pair_list import PairList
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.query_string import with_query
-from ibi.protocol.relation import Relation
-from ibi.protocol.url_list import UrlList, find_wanted, without_bare_translation
+from ibi.protocol.relation import ITEM, Relation
+from ibi.protocol.url_list import UrlList, WantedEntry, find_wanted, without_bare_translation
 from ibi.resolver.model.archive import Archive
 from ibi.resolver.resolve.policy import Policy
 from ibi.resolver.resolve.selection import (
     MOST_ALTERNATIVES,
+    Offer,
     alternatives,
+    contradicting,
     next_requests,
     places_of,
     removed_on,
@@ -237,6 +240,26 @@ def test_no_url_leads_back_to_the_resolver_in_whatever_notation(host: str) -> No
     assert policy.is_safe(HOLDER, "https://www.urlib.net/x")
 
 
+HERE = ("localhost", "127.0.0.1", "::1", "0.0.0.0", "::")
+
+
+@pytest.mark.parametrize(
+    ("own", "places"),
+    [
+        ([], []),
+        ([("urlib.net", 8080)], [("urlib.net", 8080)]),
+        ([("urlib.net", 80)], [("urlib.net", 80), ("urlib.net", 443)]),
+        ([("urlib.net", 443)], [("urlib.net", 80), ("urlib.net", 443)]),
+        ([("127.1", 8080), ("a", 81)], [("a", 81), *((host, 8080) for host in HERE)]),
+        ([("0.0.0.0", 443)], [(host, port) for host in HERE for port in (80, 443)]),
+    ],
+)
+def test_a_service_answers_at_its_own_places_and_where_it_is_on_this_machine_at_all_names_of_it(
+    own: list[tuple[str, int]], places: list[tuple[str, int]]
+) -> None:
+    assert places_of(own) == frozenset(places)
+
+
 def test_an_archive_bound_to_its_hosts_leads_nowhere_else() -> None:
     bound = Archive(SERVICE, "a.example", url_hosts=("a.example",))
     assert Policy().is_safe(bound, "http://A.EXAMPLE:80/x")
@@ -298,7 +321,54 @@ def test_for_an_alert_not_all_that_many_archives_tell_is_looked_at() -> None:
         (["", "2015-01-02T03:04:05Z"], "2015-01-02T03:04:05Z"),
         (["x" * 41, "x" * 40], "x" * 40),
         (["x" * 41], ""),
+        (["x"], "x"),
+        ([], ""),
     ],
 )
 def test_a_removal_has_the_first_moment_that_can_be_one(timestamps: list[str], moment: str) -> None:
     assert removed_on(UrlList({"timestamp": each} if each else {}) for each in timestamps) == moment
+
+
+NAMED, OTHER = ("ibip", "LK47B6W/2"), ("ibip", "LK47B6W/3")
+
+
+@pytest.mark.proves("RES-10", "ARC-03")
+@pytest.mark.parametrize(
+    ("one", "other", "contradict"),
+    [
+        # Of two translations, which are other items.
+        ({"translation(pt)": NAMED}, {"translation(en)": OTHER}, False),
+        ({"translation(pt)": NAMED}, {"translation(en)": NAMED}, True),
+        ({"translation(pt)": NAMED}, {"translation(en)": None}, True),
+        ({"translation(pt)": None}, {"translation(en)": NAMED}, True),
+        ({"translation(pt)": None}, {"translation(en)": None}, True),
+        ({"translation(pt)": NAMED}, {"translation(pt)": OTHER}, True),
+        # Of the item itself, and of what is related to it.
+        ({"": ITEM_IBI}, {"metadata": None}, True),
+        ({"": ITEM_IBI}, {"metadata": NAMED}, False),
+        ({"metadata": None}, {"": ITEM_IBI}, True),
+        ({"": ITEM_IBI}, {"lastedition": NAMED, "lastedition.metadata": None}, False),
+        ({"": ITEM_IBI}, {"lastedition": ("ibip", str(ITEM_IBI)), "lastedition.metadata": None}, True),
+        ({"": ITEM_IBI}, {"lastedition.metadata": ("ibip", str(ITEM_IBI))}, True),
+        (
+            {"": ITEM_IBI},
+            {"lastedition": ("ibip", str(ITEM_IBI)), "lastedition.metadata": NAMED},
+            False,
+        ),
+    ],
+)
+def test_two_originals_contradict_if_they_may_be_of_one_item(
+    one: dict[str, object], other: dict[str, object], contradict: bool
+) -> None:
+    claims = []
+    for number, names in enumerate((one, other)):
+        pairs: PairList = {"ibi": ("ibip", str(ITEM_IBI))}
+        for relation, name in names.items():
+            if isinstance(name, tuple):
+                pairs[f"ibi.{relation}"] = name
+        relation = Relation.from_qualifier(f".{[*names][-1]}") if [*names][-1] else ITEM
+        answer = UrlList(pairs)
+        holder = Archive(parse_ibi(f"example.org/{number}/2020/01.01.00.00"), "a.example")
+        claims.append(Offer(holder, answer, WantedEntry(relation, answer.entry(relation))))
+    assert contradicting(claims) == (claims if contradict else [])
+    assert contradicting([claims[0], claims[1]._replace(archive=claims[0].archive)]) == []

@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 import stat
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from itertools import pairwise
@@ -67,6 +68,28 @@ def test_settings_are_read_as_they_were_written(
     assert settings.exists(tmp_path)
     assert type(settings).read(tmp_path) == settings
     assert [path.name for path in tmp_path.iterdir()] == [settings.FILE]
+
+
+@pytest.mark.parametrize("settings", [ARCHIVE, WHOLE, RESOLVER], ids=["archive", "whole", "resolver"])
+def test_a_new_file_says_each_setting_that_has_a_value(
+    tmp_path: Path, settings: ArchiveSettings | ResolverSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = settings.written(tmp_path)
+    assert list(tmp_path.iterdir()) == [], "nothing is written yet"
+    settings.write(tmp_path)
+    assert (tmp_path / settings.FILE).read_text() == text
+    valued = {each.name for each in fields(settings) if getattr(settings, each.name) is not None}
+    assert tomllib.loads(text).keys() == valued
+    shared = tomllib.loads(settings.shared_text())
+    assert shared == {name: value for name, value in tomllib.loads(text).items() if name != "store"}
+    monkeypatch.setenv(f"{settings.VARIABLES}ADDRESS", settings.address)
+    for each in (settings.shared_text(), settings.written(tmp_path / "new")):
+        assert "address" not in tomllib.loads(each), "the environment says it"
+    # What a file does not say, it goes on leaving to the defaults.
+    (tmp_path / settings.FILE).write_text(f'address = "{settings.address}"\nservice = "{settings.service}"\n')
+    assert tomllib.loads(settings.written(tmp_path)).keys() == {
+        each.name for each in fields(settings) if getattr(settings, each.name) != each.default
+    }
 
 
 def test_only_their_owner_may_read_settings(tmp_path: Path) -> None:
