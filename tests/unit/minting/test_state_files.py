@@ -12,7 +12,7 @@ import pytest
 from ibi.errors import LostState
 from ibi.identifier.dates import TICKS
 from ibi.minting import WaitingRoom
-from ibi.minting.state import FOLDER, WIDTH, StateRecord, checked, unchecked
+from ibi.minting.state import FOLDER, WIDTH, StateFiles, StateRecord, checked, unchecked
 from ibi.minting.waiting_room import AHEAD
 from support.machine import FalseMachine, waiting_room_at
 
@@ -122,3 +122,33 @@ def test_a_draw_that_took_a_millisecond_gives_nothing_from_files_that_were_taken
         assert clock.slept == 0.001
         last = StateRecord.read((tmp_path / FOLDER / "state").read_bytes()) if name == "lock" else None
         assert last is None or last.last == clock.at - MILLISECOND + AHEAD + 1
+
+
+def test_a_child_that_is_forked_during_a_draw_does_not_keep_the_lock(tmp_path: Path) -> None:
+    clock, children = FalseMachine(), list[int]()
+    read, write = os.pipe()
+
+    def fork(seconds: float) -> None:
+        clock.sleep(seconds)
+        if children:
+            return
+        child = os.fork()
+        if not child:
+            try:
+                os.close(write)
+                os.read(read, 1)  # until the parent closes its end
+            finally:
+                os._exit(0)
+        children.append(child)
+
+    try:
+        with WaitingRoom(tmp_path, replace(clock.machine, sleep=fork)) as waiting_room:
+            waiting_room.draw(TICKS)
+            with StateFiles(tmp_path, clock.identity, clock.machine.running).locked(wait=False) as state:
+                assert state.fault is None
+    finally:
+        os.close(write)
+        for child in children:
+            os.waitpid(child, 0)
+        os.close(read)
+    assert len(children) == 1
