@@ -142,6 +142,8 @@ def pytest_collection() -> Generator[None]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Take the part that is wanted; skip browser tests where no browser is (`-ra` lists them, CI forbids it)."""
     _take_part(config, items)
+    # What is installed takes longest: if a worker began with it at the end, the others would wait for that.
+    items.sort(key=lambda item: "packages" not in item.path.parts)
     for item in items:
         if item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(LONG_SECONDS))

@@ -54,6 +54,12 @@ async def give(batcher: LabelBatcher, waiting_room: ScriptedWaitingRoom, batch: 
     await happened(lambda: batcher.waiting == left)
 
 
+async def give_all(batcher: LabelBatcher, waiting_room: ScriptedWaitingRoom, what: Batch | Exception) -> None:
+    """Give what no request waits after, and wait for that; meanwhile the false clock stands still."""
+    waiting_room.script.put(what)
+    await happened(lambda: not batcher.waiting)
+
+
 def refused(at: float) -> Outcome:
     return (NO_LABEL, STALL_SECONDS), at
 
@@ -131,7 +137,7 @@ def test_one_reservation_serves_all_who_wait_at_the_finest_granularity_that_one_
         await give(batcher, waiting_room, batch_of(22))
         await happened(lambda: len(waiting_room.requested) > 1)
         # One date too many: it is burned.
-        waiting_room.script.put(batch_of(3, START - 900))
+        await give_all(batcher, waiting_room, batch_of(3, START - 900))
         return await asyncio.gather(*asking)
 
     first = START - 1000
@@ -153,7 +159,7 @@ def test_who_goes_away_while_dates_are_reserved_leaves_them_to_the_others() -> N
         leaving.cancel()
         await asyncio.wait([leaving])
         assert batcher.waiting == 2
-        waiting_room.script.put(batch_of(5))
+        await give_all(batcher, waiting_room, batch_of(5))
         return [await staying]
 
     assert run_with_false_clock(play()) == [([START - 1000, START - 999], 0)]
@@ -222,7 +228,8 @@ def test_each_request_is_answered_when_the_clock_has_reached_its_last_date() -> 
         waiting_room.time = asyncio.get_running_loop().time
         asking = [asyncio.ensure_future(outcome(batcher)) for _ in range(4)]
         await happened(lambda: waiting_room.requested)
-        waiting_room.script.put(Batch((START,), range(START + TICKS // 2, START + 2 * TICKS, TICKS // 2)))
+        dates = range(START + TICKS // 2, START + 2 * TICKS, TICKS // 2)
+        await give_all(batcher, waiting_room, Batch((START,), dates))
         return await asyncio.gather(*asking)
 
     dates = [START + half * TICKS // 2 for half in range(4)]
@@ -271,7 +278,7 @@ def test_a_date_further_ahead_than_a_right_clock_allows_is_refused_to_all_who_wa
         waiting_room.time = asyncio.get_running_loop().time
         asking = [asyncio.ensure_future(outcome(batcher)) for _ in range(2)]
         await happened(lambda: waiting_room.requested)
-        waiting_room.script.put(batch_of(2, last))
+        await give_all(batcher, waiting_room, batch_of(2, last))
         return await asyncio.gather(*asking)
 
     seconds = (waiting_room.furthest - AHEAD) // TICKS
@@ -314,11 +321,13 @@ def test_what_goes_wrong_is_told_to_all_who_wait_and_later_requests_are_served(f
     async def play() -> list[Outcome]:
         asking = [asyncio.ensure_future(outcome(batcher, count)) for count in (1, 2)]
         await happened(lambda: waiting_room.requested)
-        waiting_room.script.put(fault)
+        await give_all(batcher, waiting_room, fault)
         failed = await asyncio.gather(*asking)
         assert batcher.waiting == 0
-        waiting_room.script.put(batch_of(1))
-        return [*failed, await outcome(batcher)]
+        again = asyncio.ensure_future(outcome(batcher))
+        await happened(lambda: batcher.waiting)
+        await give_all(batcher, waiting_room, batch_of(1))
+        return [*failed, await again]
 
     assert run_with_false_clock(play()) == [(str(fault), 0), (str(fault), 0), ([START - 1000], 0)]
 
@@ -331,7 +340,7 @@ def test_at_the_end_what_is_being_reserved_is_still_given_and_the_rest_is_refuse
         await happened(lambda: waiting_room.requested)
         batcher.stop()
         asking.append(asyncio.ensure_future(outcome(batcher)))
-        waiting_room.script.put(batch_of(2))
+        await give_all(batcher, waiting_room, batch_of(2))
         return await asyncio.gather(*asking)
 
     stopped = (STOPPING, STALL_SECONDS), 0

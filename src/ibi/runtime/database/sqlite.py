@@ -43,9 +43,12 @@ def open_engine(path: Path) -> Engine:
         try:
             for pragma in _PRAGMAS:
                 connection.execute(pragma)
-        except UnicodeDecodeError:
-            # The schema is so damaged that the driver cannot decode SQLite's error message.
-            raise engine.dialect.loaded_dbapi.DatabaseError("malformed database schema") from None
+        except Exception as error:
+            connection.close()  # not all versions of SQLAlchemy do it
+            if isinstance(error, UnicodeDecodeError):
+                # The schema is so damaged that the driver cannot decode SQLite's error message.
+                raise engine.dialect.loaded_dbapi.DatabaseError("malformed database schema") from None
+            raise
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
