@@ -101,6 +101,7 @@ class Administration:
     ) -> None:
         self._authentication = authentication
         self._handlers = handlers
+        self._scopes = {word: handler.scope for word, handler in handlers.items()}
         self._render = render
         self._client_of = client_of
         self._problem_of = problem_of
@@ -314,6 +315,7 @@ class Administration:
             address=self._address,
             kept_query=_kept_query(request),
             lang=f"?lang={chosen}" if chosen else "",
+            scopes=self._scopes,
             waiting=await self._counts(layout),
         )
         loop = asyncio.get_running_loop()

@@ -175,6 +175,7 @@ class Layout:
     `here`: the word of the page in its path; `nonce`: the value by which the policy allows the page's script.
     `kept_query`: the words of its query without the language, for the links to other languages; `lang`: the
     "?lang=…" of a language that was chosen, "" if none was.
+    `scopes`: the scope that a role needs for each page of the administration, by its word.
     `waiting`: how many things wait for a person on other pages, by the words of these. `retry_after`: seconds after
     which trying again makes sense, None if that is not known; `reads`: whether the request changes nothing.
     """
@@ -189,6 +190,7 @@ class Layout:
     address: str = ""
     kept_query: str = ""
     lang: str = ""
+    scopes: Mapping[str, Scope] = field(default_factory=dict)
     waiting: Mapping[str, int] = field(default_factory=dict)
     retry_after: int | None = None
     reads: bool = True

@@ -111,18 +111,6 @@ MENU: Final = (
 )
 """The menu: groups of pages in order, each page by the word in its address, with its heading."""
 
-NEEDED: Final = {
-    "deposit": Scope.DEPOSIT,
-    "copy": Scope.TRANSFER,
-    "transfer": Scope.TRANSFER,
-    "import": Scope.ADMIN,
-    "membership": Scope.ADMIN,
-    "identity": Scope.ADMIN,
-    "tokens": Scope.ADMIN,
-    "accounts": Scope.ADMIN,
-}
-"""Word of a page -> scope that an account needs to see it in the menu; `read` for all other pages."""
-
 PARTS: Final = dict.fromkeys(("edit", "files", "delete", "bulk"), "items")
 """Word of a page that is not in the menu -> word of the page there that it belongs to."""
 
@@ -194,7 +182,6 @@ def render(frame: Layout, language: str, branding: Branding) -> bytes:
         language,
         branding,
         MENU,
-        NEEDED,
         program="ibi archive",
         wrong=next(iter(fields), ""),
         problems=list(zip(fields, problems, strict=True)),
@@ -266,14 +253,13 @@ def framed(
     language: str,
     branding: Branding,
     menu: Sequence[tuple[str, Mapping[str, str]]],
-    needed: Mapping[str, Scope],
     named: Mapping[str, str] = NO_LABELS,
     **words: object,
 ) -> bytes:
     """Write a page of any administration.
 
-    `menu`: groups of pages; `needed`: the scope of a page, by its word, if that is not `read`; `named`:
-    the labels of its fields, if `labels_on` does not know them; `words`: further values for the template.
+    `menu`: groups of pages, each by its word; `named`: the labels of the fields of the page, if `labels_on` does not
+    know them; `words`: further values for the template.
     """
     role = frame.signed.role if frame.signed else None
     identity = (
@@ -289,7 +275,7 @@ def framed(
         page=frame.page,
         kept_query=frame.kept_query,
         menu=[
-            (group, [(word, name) for word, name in pages.items() if role.may(needed.get(word, Scope.READ))])
+            (group, [(word, name) for word, name in pages.items() if role.may(frame.scopes[word])])
             for group, pages in menu
             if role
         ],

@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 
 import ibi
 from ibi.accounts import layout
-from ibi.accounts.tokens import Scope
 from ibi.api import institution_pages, operation_pages
 from ibi.api.fields import described
 from ibi.errors import ParseError
@@ -338,9 +337,6 @@ def _stated(check: Check, language: str) -> str:
     return say(CHECKS[check.what], language, **facts)
 
 
-_NEEDED: Final = dict.fromkeys(("applications", "archives", "policies", "identity", "accounts"), Scope.ADMIN)
-
-
 def render(frame: Layout, language: str, branding: Branding) -> bytes:
     """Write a page of the administration of a resolver as HTML in one of our languages."""
     field = str(frame.problem.details.get("name", "")) if frame.problem else ""
@@ -350,7 +346,6 @@ def render(frame: Layout, language: str, branding: Branding) -> bytes:
         language,
         branding,
         MENU,
-        _NEEDED,
         MEANINGS if isinstance(frame.page, administration.PoliciesPage) else {},
         program="ibi resolver",
         wrong=field if field in {*MEANINGS, *fields_on(frame.page)} else "",

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ibi.accounts.administration import Administration
+from ibi.app import archive_admin, resolver_admin
 from ibi.app.archive import archive_directory, archive_service
 from ibi.app.resolver import check_resolver, open_registry, resolver_service
 from ibi.cli import main
@@ -24,6 +28,7 @@ from ibi.resolver.evidence.chain import Entry
 from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.runtime import reload
 from ibi.runtime.settings import ResolverSettings
+from ibi.web import administration_pages, resolver_pages
 from support.network.up import Answer, get
 from support.ports import free_port
 from support.resolver.shared_files import empty_pages
@@ -366,3 +371,30 @@ def test_the_owner_of_a_resolver_can_enter_its_folders(tmp_path: Path) -> None:
     check_resolver(tmp_path)
     FailureWindows(tmp_path / "attempts", lambda: 0.0).close()
     assert {(tmp_path / name).stat().st_mode & 0o777 for name in ("hints", "attempts")} == {0o700}
+
+
+def test_every_page_of_an_administration_is_in_its_menu_or_belongs_to_one_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = dict[str, list[str]]()
+
+    class Recorded(Administration):
+        def __init__(
+            self, authentication: Any, handlers: Mapping[str, Any], *args: Any, **named: Any
+        ) -> None:
+            pages["archive" if "deposit" in handlers else "resolver"] = sorted(handlers)
+            super().__init__(authentication, handlers, *args, **named)
+
+    for module in (archive_admin, resolver_admin):
+        monkeypatch.setattr(module, "Administration", Recorded)
+    addresses = _make(tmp_path)
+    _run(
+        lambda: [resolver_service(tmp_path / "r"), archive_service(tmp_path / "a")],
+        addresses,
+        partial(asyncio.sleep, 0),
+    )
+
+    archive, resolver = (
+        [word for _, group in each.MENU for word in group] for each in (administration_pages, resolver_pages)
+    )
+    assert pages == {"archive": sorted([*archive, *administration_pages.PARTS]), "resolver": sorted(resolver)}

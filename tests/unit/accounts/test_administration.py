@@ -136,8 +136,11 @@ def test_a_page_has_its_layout_and_headers_that_keep_it_to_its_reader(service: S
     assert (signed.name, language) == ("maria", "pt-BR")
     assert layout == Layout(
         ("page", "a/b", None), 200, signed, None, "made", "items", layout.nonce, "a.example", "x=1&y=%C3%A9",
-        "?lang=pt-BR", {"items": 2}, None, True,
+        "?lang=pt-BR", layout.scopes, {"items": 2}, None, True,
     )  # fmt: skip
+    assert layout.scopes == {
+        "items": Scope.EDIT, "read": Scope.READ, "async": Scope.EDIT, "files": Scope.EDIT, "all": Scope.ADMIN,
+    }  # fmt: skip
     assert response == Response(200, b"page", "text/html; charset=utf-8", (
         ("content-security-policy",
          (f"default-src 'none'; style-src 'self'; script-src 'nonce-{layout.nonce}'; connect-src 'self'; "

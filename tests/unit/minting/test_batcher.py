@@ -244,6 +244,23 @@ def test_while_a_label_is_not_due_the_clock_is_read_each_second() -> None:
     assert run_with_false_clock(play()) == ([START + 2 * TICKS], 1)
 
 
+@pytest.mark.proves("GEN-40")
+def test_no_label_leaves_one_tick_before_its_moment() -> None:
+    batcher, waiting_room = batcher_of()
+
+    async def play() -> object:
+        asking = asyncio.ensure_future(outcome(batcher))
+        await happened(lambda: waiting_room.requested)
+        await give(batcher, waiting_room, batch_of(1, START + 1))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not asking.done()
+        waiting_room.clock.at += 1
+        return (await asking)[0]
+
+    assert run_with_false_clock(play()) == [START + 1]
+
+
 @pytest.mark.proves("GEN-40", "GEN-44")
 @pytest.mark.parametrize("too_far", [0, 1])
 def test_a_date_further_ahead_than_a_right_clock_allows_is_refused_to_all_who_wait(too_far: int) -> None:

@@ -160,7 +160,8 @@ class Uploads:
                 yield UploadWriter(handle, found)
             finally:
                 os.fsync(handle)
-                self._touch(handle)
+                if os.fstat(handle).st_size > found.offset:
+                    self._touch(handle)
 
     @contextmanager
     def whole(self, upload: str, token: str) -> Iterator[Path]:

@@ -164,8 +164,8 @@ class _Builder(NamedTuple):
     def add_filtered(self, wanted: Relation, url_key: str) -> None:
         """Add the pairs that the resolver needs to finish the resolution (SVC-19: what the filter keeps).
 
-        If the requested language or format is not here, the languages or formats that are here are added: the
-        resolver does not choose among them, but can show them to the reader (note 19: languages and formats).
+        If the requested language or format is not here, the languages or formats that a whole answer names are added:
+        the resolver does not choose among them, but can show them to the reader (note 19: languages and formats).
         """
         if self._add_relations(wanted):
             self.pairs[vocabulary.URL_KEY] = url_key

@@ -386,7 +386,7 @@ class ArchiveService:
                 file.begin(response.start, response.size)
             except (OSError, SetupError) as error:
                 _log.warning("a file could not be read: %s", error)
-                fault = IbiError("this Archive cannot answer now; try again later")
+                fault = IbiError(_CANNOT_NOW)
                 return self._site.refuse(request, 503, fault, retry_after=10)
         return response
 

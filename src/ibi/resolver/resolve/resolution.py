@@ -285,7 +285,8 @@ class Resolution:
         if following is not None:
             return self._alert(AlertKind.TOO_FAR, subjects, following[0])
         if not in_time and self._editions >= MOST_ROUNDS:
-            # So many later editions have used up the time; it is not the fault of an Archive that was silent.
+            # Rounds of later editions do not count against the limit, only against the time: so many have used it up,
+            # and no Archive that was silent.
             alert = self._alert(AlertKind.TOO_FAR, subjects, self.query.ibi)
             return replace(alert, kind=AlertKind.TOO_FAR, coverage=None, wait=None)
         # A later round asks for a related item, such as a translation: the alert names it if no Archive knows it.

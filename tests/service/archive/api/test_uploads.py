@@ -338,6 +338,7 @@ def test_an_upload_expires_a_day_after_its_last_bytes(api: Asking) -> None:
     assert brought(api, path, 0, b"12").status == 204
     api.archive.clock.now += LIFETIME - 1
     assert offset_of(api, path) == 2
+    refused(brought(api, path, 0, b"12"), 409)  # brings nothing, and begins no new day
     api.archive.clock.now += 1
     assert api.ask("HEAD", path, None, Scope.DEPOSIT).status == 410
     expired = f"the upload {path.rpartition('/')[2]} has expired; begin it again"

@@ -13,9 +13,9 @@ from ibi.archive.model.formats import DescribedItem
 from ibi.archive.model.item import Access, Holding, MetadataValue, StoredFile
 from ibi.identifier.forms import IBIForms
 from ibi.protocol.vocabulary import ItemState
-from ibi.web.formats import FORMATS, RECORD_FORMATS, embedded
+from ibi.web.formats import FORMATS, RECORD_FORMATS, embedded, openaire
 from ibi.web.formats.citation import STYLES, plain
-from ibi.web.formats.record import record
+from ibi.web.formats.record import KINDS, record
 
 FORMS = IBIForms.parse("rep archive.example/first/2026/09.14.16.40 ibip 32G4GKPW/4GE5BA8")
 TIMESTAMP = "2026-09-15T16:40:00Z"
@@ -132,3 +132,13 @@ def test_references_have_the_line_ends_of_their_formats() -> None:
     assert ris.endswith(b"ER  - \r\n")
     assert writers["bibtex"](ITEMS["all"], {}).endswith(b",\n}\n")
     assert writers["citation"](ITEMS["all"], {"style": "abnt", "locale": "pt"}).endswith(b".\n")
+
+
+def test_every_kind_has_a_concept_but_those_that_coar_lacks() -> None:
+    def concept(word: str) -> str:
+        named = item({"type": [(word, None)]}, Holding(forms=FORMS, timestamp=TIMESTAMP))
+        return openaire.write(named).partition("/resource_type/")[2].partition('"')[0]
+
+    assert concept("a word that no kind has") == "c_1843"  # other
+    others = {kind.datacite for kind, words in KINDS.items() if concept(words[0]) == "c_1843"}
+    assert others == {"Collection"}
