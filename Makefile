@@ -1,6 +1,6 @@
 # Short names for what is done often. `./try.sh` and `./test.sh` do the same on a machine without make.
 .PHONY: help try test quick test-313 test-postgresql docs site pictures man messages format lock count bench \
-	bench-full bench-against proofs mutants mutants-collect mutants-quick violations dist composed typed nodes packages
+	bench-full bench-against proofs mutants mutants-collect mutants-quick mutants-survey violations dist composed typed nodes packages
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -81,7 +81,10 @@ mutants-quick:  ## twenty mutants of the lines that differ from main
 	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" tools/mutants.py quick \
 		$(if $(SEED),--seed $(SEED))
 
-mutants-collect:  ## before both, once: which tests reach which lines; TESTS="tests/unit tests/service/minting" for these alone
+mutants-survey:  ## a first look, a second each, in the process of the tests alone: make mutants-survey FILES="identifier minting/state.py"
+	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" tools/mutants.py survey $(FILES)
+
+mutants-collect:  ## before these three, once: which tests reach which lines; TESTS="tests/unit tests/service/minting" for these alone
 	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" tools/mutants.py collect $(TESTS)
 
 violations:  ## violate each requirement once and see its test fail; NUMBERS="GEN-17 URL-16" for these alone (half an hour)

@@ -3,9 +3,11 @@
     python tools/mutants.py collect [TEST ...]    run the tests once, and keep which lines each of them reaches
     python tools/mutants.py run [AREA ...]        try mutants of these areas, or of all
     python tools/mutants.py quick                 try mutants of the lines that the working change touches
+    python tools/mutants.py survey FILE ...       try all mutants of files or folders below src/ibi, fast: a first look
     python tools/mutants.py violations [NUMBER ...]    violate these requirements, or all, as tests/violations.toml says
     python tools/mutants.py table FILE ...        rows for docs/reference/how-it-is-tested.md, of results
 
+A survey tries mutants in the process of the tests, with near and fast tests: `mutation.survey` says what it leaves out.
 Results are JSON lines in `build/mutants/results`: see `mutation.trial.Tried`.
 """
 
@@ -21,17 +23,20 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 from mutation.collection import KEPT, collect, kept
-from mutation.operators import mutant
+from mutation.operators import mutant, points
 from mutation.sample import AREAS, Place, drawn, files_of, touched
+from mutation.survey import Plan, near_tests, planned, surveyed
 from mutation.tree import LEFT_OUT, ROOT, copied, git
 from mutation.trial import Trials, Tried, tried
 from mutation.violations import attempt, violations
 
 SECONDS: Final = 300.0
 """How long the tests of one mutant may take."""
+UNNOTICED: Final = ("survived", "unreached", "unsure")
+"""What a survey shows."""
 NOT_COLLECTED: Final = "which tests reach which lines is not known yet: run `make mutants-collect` first"
 
 
@@ -49,8 +54,8 @@ def main(arguments: Sequence[str]) -> int:
         print(f"mutants: {NOT_COLLECTED}", file=sys.stderr)
         return 2
     try:
-        return _quick(args) if args.command == "quick" else _run(args)
-    except ValueError as problem:
+        return {"quick": _quick, "run": _run, "survey": _survey}[args.command](args)
+    except (RuntimeError, ValueError) as problem:
         print(f"mutants: {problem}", file=sys.stderr)
         return 2
 
@@ -70,6 +75,13 @@ def _parser() -> argparse.ArgumentParser:
         each.add_argument("--number", type=int, default=number, help="how many mutants (of each area)")
         each.add_argument("--seed", type=int, default=1)
         each.add_argument("--seconds", type=float, default=SECONDS, help="how long the tests of one may take")
+    survey = commands.add_parser("survey")
+    survey.add_argument("files", nargs="+", metavar="FILE", help="a file or a folder, named as below src/ibi")
+    survey.add_argument("--seconds", type=float, default=10.0, help="how long the tests of one may take")
+    survey.add_argument("--unit", action="store_true", help="only tests of tests/unit")
+    survey.add_argument("--sample", type=int, metavar="N", help="only N of the mutants, at random")
+    survey.add_argument("--seed", type=int, default=1)
+    survey.add_argument("--results", type=Path, default=KEPT / "results", metavar="FOLDER")
     commands.add_parser("violations").add_argument("numbers", nargs="*", metavar="NUMBER")
     commands.add_parser("table").add_argument("files", nargs="+", type=Path)
     return parser
@@ -114,13 +126,18 @@ def _run(args: argparse.Namespace) -> int:
     """Try mutants of each area. Raises ValueError where an area has no source."""
     sources, chosen = _sources(), list[tuple[str, Place]]()
     for area in args.areas:
-        files = files_of(area, sources)
-        if not files:
-            raise ValueError(f"no source of ours is in {area!r}; areas are {', '.join(AREAS)}")
-        drawn_here = drawn({file: sources[file] for file in files}, args.number, args.seed)
+        drawn_here = drawn(_of_area(area, sources), args.number, args.seed)
         chosen += [(area, place) for place in drawn_here]
     done = {(one.file, one.line, one.kind, one.after) for one in _read(args.after)}
     return _try_all([each for each in chosen if _identity(each[1], sources) not in done], args)
+
+
+def _of_area(area: str, sources: Mapping[str, str]) -> dict[str, str]:
+    """The sources of an area. Raises ValueError where there are none."""
+    files = files_of(area, sources)
+    if not files:
+        raise ValueError(f"no source of ours is in {area!r}; areas are {', '.join(AREAS)}")
+    return {file: sources[file] for file in files}
 
 
 def _identity(place: Place, sources: Mapping[str, str]) -> tuple[str, int, str, str]:
@@ -163,21 +180,58 @@ def _base() -> str:
 
 def _try_all(chosen: Sequence[tuple[str, Place]], args: argparse.Namespace, tests: Sequence[str] = ()) -> int:
     """Try mutants one after the other, each told and written down at once."""
-    now = datetime.now(UTC)
-    results = KEPT / "results" / f"{now:%Y-%m-%d-%H%M%S}-{args.command}-{args.seed}.jsonl"
-    results.parent.mkdir(exist_ok=True)
+    now, results = datetime.now(UTC), _new_results(KEPT / "results", args)
     commit, ended = git("rev-parse", "--short=12", "HEAD").strip(), list[Tried]()
     with copied() as tree, results.open("w", encoding="utf-8") as written:
         trials = Trials(tree, kept(), args.seconds, tests)
         for number, (area, place) in enumerate(chosen, 1):
             one = tried(trials, place, date=f"{now:%Y-%m-%d}", commit=commit, seed=args.seed, area=area)
             print(f"{number}/{len(chosen)} {report(one)}", flush=True)
-            written.write(json.dumps(dataclasses.asdict(one), ensure_ascii=False) + "\n")
-            written.flush()
+            _write(one, written)
             ended.append(one)
     print("\n".join(table(ended)))
     print(f"{sum(one.seconds for one in ended) / len(ended):.0f} s each; {results.relative_to(ROOT)}")
     return 0 if all(one.outcome == "killed" for one in ended) else 1
+
+
+def _new_results(folder: Path, args: argparse.Namespace) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{datetime.now(UTC):%Y-%m-%d-%H%M%S}-{args.command}-{args.seed}.jsonl"
+
+
+def _write(one: Tried, results: TextIO) -> None:
+    results.write(json.dumps(dataclasses.asdict(one), ensure_ascii=False) + "\n")
+    results.flush()
+
+
+def _survey(args: argparse.Namespace) -> int:
+    """Try mutants in forks of one run of tests. Raises ValueError where a file or folder is not there."""
+    sources, reach = _sources(), kept()
+    areas = {file: name for name in args.files for file in _of_area(name, sources)}
+    chosen = [(areas[place[0]], place) for place in _places({file: sources[file] for file in areas}, args)]
+    names, mutants = planned(chosen, sources, reach, args.seconds, unit=args.unit)
+    ended, left_out, results = list[Tried](), list[str](), _new_results(args.results, args)
+    with copied() as tree, results.open("w", encoding="utf-8") as written:
+        tests = [path.relative_to(tree.root).as_posix() for path in sorted(tree.root.rglob("test_*.py"))]
+        plan = Plan(
+            f"{datetime.now(UTC):%Y-%m-%d}", git("rev-parse", "--short=12", "HEAD").strip(), args.seed,
+            names, mutants, {each.test: each.seconds for each in reach.ended},
+            near_tests(areas, tests, unit=args.unit), args.seconds,
+        )  # fmt: skip
+        for one in surveyed(tree, plan, left_out):
+            _write(one, written)
+            ended.append(one)
+            if one.outcome in UNNOTICED:
+                print(report(one), flush=True)
+    print("\n".join(summary(ended, left_out)))
+    print(f"{sum(one.seconds for one in ended) / max(len(ended), 1):.1f} s each; {results}")
+    return 1 if any(one.outcome in UNNOTICED for one in ended) else 0
+
+
+def _places(sources: Mapping[str, str], args: argparse.Namespace) -> list[Place]:
+    if args.sample:
+        return drawn(sources, args.sample, args.seed)
+    return [(file, point) for file, text in sorted(sources.items()) for point in points(text)]
 
 
 def report(one: Tried) -> str:
@@ -186,6 +240,18 @@ def report(one: Tried) -> str:
     if one.outcome == "killed":
         return f"{head}: {one.by or 'not imported any more'}"
     return f"{head}\n    - {one.before}\n    + {one.after}\n    {one.by}".rstrip()
+
+
+def summary(ended: Sequence[Tried], left_out: Iterable[str]) -> Iterator[str]:
+    """What a survey has found, in numbers, and the tests that it left out."""
+    count = Counter(one.outcome for one in ended)
+    untried = Counter(one.by for one in ended if one.outcome == "untried")
+    yield (
+        f"{len(ended)} mutants: {count['killed']} noticed, {sum(count[each] for each in UNNOTICED)} not noticed "
+        f"({', '.join(f'{count[each]} {each}' for each in UNNOTICED)}), {count['untried']} not tried here"
+    )
+    yield from (f"    not tried here: {number} {reason}" for reason, number in sorted(untried.items()))
+    yield from (f"    left out, as it does not pass without a mutant: {test}" for test in left_out)
 
 
 def table(results: Iterable[Tried]) -> Iterator[str]:
@@ -200,7 +266,7 @@ def table(results: Iterable[Tried]) -> Iterator[str]:
         reasons = [f"`{one.file}:{one.line}`: {one.equivalent}" for one in ended if one.equivalent]
         alive = ", ".join(
             f"{count[outcome]} {outcome}"
-            for outcome in ("unreached", "unfinished", "unsure")
+            for outcome in ("unreached", "unfinished", "unsure", "untried")
             if count[outcome]
         )
         yield " | ".join(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal
 
 import libcst as cst
@@ -82,6 +83,7 @@ class _Found:
     new: cst.CSTNode
 
 
+@lru_cache(maxsize=1)  # the mutants of a module are often made one after the other
 def _found(source: str) -> list[_Found]:
     wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
     collector = _Collector(wrapper.module)

@@ -110,12 +110,12 @@ def in_order(tests: Iterable[str], ended: Iterable[Ended], file: str) -> list[st
 
     def key(group: Sequence[str]) -> tuple[int, float]:
         seconds = sum(known[test].seconds if test in known else FOREVER for test in group)
-        return -_nearness(group[0].partition("::")[0], file), seconds
+        return -nearness(group[0].partition("::")[0], file), seconds
 
     return [test for group in sorted(groups.values(), key=key) for test in group]
 
 
-def _nearness(test_file: str, file: str) -> int:
+def nearness(test_file: str, file: str) -> int:
     """How much the place of a test file says that it tests a source file: 0 to 2; migrations are tested one above."""
     folder, _, name = file.removeprefix("ibi/").rpartition("/")
     folder = folder.removesuffix("/versions").removesuffix("/migrations")

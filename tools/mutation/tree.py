@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -51,6 +51,16 @@ class Tree:
         more: Mapping[str, str] | None = None,
     ) -> Run:
         """Run tests in the copy, recorded into a folder; `more` goes into the environment."""
+        status: int | None = None
+        with self.started(words, record, more) as process, suppress(subprocess.TimeoutExpired):
+            status = process.wait(seconds)
+        return Run(status, (record / "output").read_text(encoding="utf-8", errors="replace"))
+
+    @contextmanager
+    def started(
+        self, words: Sequence[str], record: Path, more: Mapping[str, str] | None = None
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """The process that runs tests in the copy, which writes into `output` in the folder; it ends with the block."""
         record.mkdir(parents=True, exist_ok=True)
         environment = {
             **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
@@ -69,22 +79,17 @@ class Tree:
             "-q",
         ]
         command += ["--hypothesis-seed=0", "--tb=no", *words]
-        written = record / "output"
         with (
-            written.open("wb") as output,
+            (record / "output").open("wb") as output,
             subprocess.Popen(  # noqa: S603 - our own command
                 command, cwd=self.root, env=environment, start_new_session=True, stdout=output, stderr=output
             ) as process,
         ):
-            status: int | None = None
             try:
-                status = process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                pass
+                yield process
             finally:
-                if status is None:  # also when this command is interrupted
+                if process.poll() is None:  # also when this command is interrupted
                     os.killpg(process.pid, signal.SIGKILL)
-        return Run(status, written.read_text(encoding="utf-8", errors="replace"))
 
 
 @contextmanager

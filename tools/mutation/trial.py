@@ -24,9 +24,9 @@ TEST_SECONDS: Final = 60
 FIGURES: Final = "tests/style/test_limits.py::test_the_page_is_current"
 """Compares the constants of modules with the page that lists them, and reaches no line."""
 
-Outcome = Literal["killed", "survived", "unreached", "unfinished", "unsure"]
+Outcome = Literal["killed", "survived", "unreached", "unfinished", "unsure", "untried"]
 """A test failed, or did not end; none did; no test reaches the line; the time was over while none had failed; a test
-failed, and fails without the mutant, too."""
+failed, and fails without the mutant, too; a survey cannot try it."""
 NOT_COLLECTED: Final = "without the mutant, too, some of the tests cannot be collected"
 
 
@@ -45,7 +45,7 @@ class Tried:
     after: str
     outcome: Outcome
     by: str
-    """The test that failed or did not end; "" if none, or if the tests could not be imported any more."""
+    """The test that failed or did not end; "" if none, or if the tests could not be imported any more; why untried."""
     tests: int
     """How many reach the line."""
     seconds: float
@@ -72,10 +72,9 @@ class Trials:
         """The tests that reach a point, `in_order`; before them files of `more`, and for constants FIGURES."""
         file, point = place
         source = (self.tree.root / "src" / file).read_text(encoding="utf-8")
-        lines = old_lines(kept_source(file), source, range(point.statement, point.line + 1))
-        found = set[str]() if point.at_import else self.reach.of_lines(file, lines)
-        found = found or self.reach.of_module(file)
-        old = (test for test in found if test.partition("::")[0] not in self.more)
+        old = (
+            test for test in reaching(self.reach, place, source) if test.partition("::")[0] not in self.more
+        )
         figures = [FIGURES] if point.at_import and point.kind == "constant" else []
         return [*figures, *self.more, *in_order(old, self.reach.ended, file)]
 
@@ -108,6 +107,14 @@ class Trials:
         if failed and status == 0:
             self._sound.add(failed)
         return status == 0
+
+
+def reaching(reach: Reach, place: Place, source: str) -> set[str]:
+    """The tests that reach a point of a source file as it is now; where none reaches the line, those of the module."""
+    file, point = place
+    lines = old_lines(kept_source(file), source, range(point.statement, point.line + 1))
+    found = set[str]() if point.at_import else reach.of_lines(file, lines)
+    return found or reach.of_module(file)
 
 
 def until_one_fails(
