@@ -5,12 +5,14 @@ Its packages and those of Python come from files that were fetched before: `apt`
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from support.engines.debian import root_filesystem, wheels
@@ -85,13 +87,20 @@ def booted(tree: Path, at: Namespace, language: str) -> Iterator[Shell]:
     options = ("--hostname=server", f"--network-namespace-path={at.path}", "--resolv-conf=off")
     try:
         with booting(tree, ENDS, *options) as process:
-            inside = ["nsenter", "--target", str(_init_of(process.pid)), "--all"]
+            init = _init_of(process.pid)
+            inside = ["nsenter", "--target", str(init), "--all"]
             inside += [*_ENVIRONMENT, f"LANGUAGE={language}", *SHELL]
-            with shell(tree.parent, command=inside) as typed:
-                typed.run(
-                    "cd; until systemctl is-system-running --wait | grep -E 'running|degraded'; do sleep 0.2; done"
-                )
-                yield typed
+            try:
+                with shell(tree.parent, command=inside) as typed:
+                    typed.run(
+                        "cd; until systemctl is-system-running --wait | grep -E 'running|degraded'; do sleep 0.2; done"
+                    )
+                    yield typed
+            finally:
+                with suppress(ProcessLookupError):
+                    os.kill(
+                        init, signal.SIGKILL
+                    )  # it would outlive the one that started it, with all its processes
     finally:
         shutil.rmtree(tree, ignore_errors=True)
 
