@@ -31,6 +31,10 @@ LONG_SECONDS = 400  # what is long by itself, on a machine that has much else to
 _CLOSING = {"accounts", "api", "archive", "runtime"}  # the folders whose tests must leave no file open
 _CONNECTING = {"minting", "runtime"}  # those whose tests must leave no connection to the database open
 FIRST_CASES = {"service", "unit"}  # where --first-cases leaves cases out: not vectors, not surfaces
+FIRST = {
+    "packages",
+    "test_tutorials.py",
+}  # files and folders of what is installed, and of servers that are set up
 NO_SKIPS = os.environ.get("IBI_NO_SKIPS") == "1"  # set by .ci/run: there, everything must run
 
 # Two busy cores make any deadline a lottery, and tests must not depend on speed.
@@ -142,8 +146,8 @@ def pytest_collection() -> Generator[None]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Take the part that is wanted; skip browser tests where no browser is (`-ra` lists them, CI forbids it)."""
     _take_part(config, items)
-    # What is installed takes longest: if a worker began with it at the end, the others would wait for that.
-    items.sort(key=lambda item: "packages" not in item.path.parts)
+    # What takes longest begins first: if a worker began with it at the end, the others would wait for that.
+    items.sort(key=lambda item: FIRST.isdisjoint(item.path.parts))
     for item in items:
         if item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(LONG_SECONDS))
