@@ -7,6 +7,7 @@ the tests of what a command imports, and of installations.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import json
 import os
@@ -133,6 +134,7 @@ class _Server:
                     (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
                 ],
             )
+        atexit.register(ours.close)  # then the other process ends
         self._connection = ours
         return ours
 
