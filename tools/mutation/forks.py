@@ -26,7 +26,7 @@ import pytest
 
 from mutation.loaded import caches_of, changed_codes, live_functions, replaced
 from mutation.operators import mutant
-from mutation.processes import in_fork
+from mutation.processes import end_with_parent, in_fork
 from mutation.reach import RECORD, Ended, in_order, read_record
 from mutation.survey import (
     AT_IMPORT,
@@ -56,6 +56,7 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool:
     """Try the mutants instead of running the tests."""
+    end_with_parent()
     survey = _Survey(session, read_plan((_folder() / "plan").read_text(encoding="utf-8")))
     survey.measure_new()
     with (_folder() / "results").open("a", encoding="utf-8") as results:
@@ -124,29 +125,30 @@ class _Survey:
         source = (self._root / "src" / planned.file).read_text(encoding="utf-8")
         changed = mutant(source, point.index)
         began = time.monotonic()
-        new = [] if point.at_import else self._new_near(planned.file)
-        outcome, by = self._outcome(planned, new, source, changed.source)
+        outcome, by = self._outcome(planned, source, changed.source)
         return Tried(
             plan.date, plan.commit, plan.seed, planned.area, planned.file, point.line, point.kind, changed.before,
-            changed.after, outcome, by, planned.reaching + len(new), round(time.monotonic() - began, 1),
+            changed.after, outcome, by, planned.reaching, round(time.monotonic() - began, 1),
         )  # fmt: skip
 
     def _new_near(self, file: str) -> list[str]:
+        """The new tests that are near a source file, as many as there is time for; they may reach a mutant or not."""
         near = set(self.plan.near.get(file, ()))
         tests = [test for test in self._new if test.partition("::")[0] in near]
-        return in_order(tests, self._new.values(), file)
+        return within(in_order(tests, self._new.values(), file), self._seconds, self.plan.seconds)
 
-    def _outcome(
-        self, planned: Planned, new: Sequence[str], source: str, changed: str
-    ) -> tuple[Outcome, str]:
+    def _outcome(self, planned: Planned, source: str, changed: str) -> tuple[Outcome, str]:
         """What became of a mutant, and the test that failed or why it was not tried."""
         if planned.point.at_import:
             return "untried", AT_IMPORT
-        names = [self.plan.names[number] for number in planned.tests]
-        tests = [*within(new, self._seconds, self.plan.seconds), *names]
-        items = [self._items[test] for test in tests if test in self._items]
+        names = (self.plan.names[number] for number in planned.tests)
+        reaching = [self._items[test] for test in names if test in self._items]
+        items = [*(self._items[test] for test in self._new_near(planned.file)), *reaching]
+        outcome: tuple[Outcome, str] = "survived", ""
+        if not reaching:
+            outcome = ("untried", TOO_SLOW) if planned.reaching else ("unreached", "")
         if not items:
-            return ("untried", TOO_SLOW) if planned.reaching or new else ("unreached", "")
+            return outcome
         loaded = getattr(sys.modules.get(_module(planned.file)), "__file__", None)
         functions = replaced(changed_codes(source, changed, loaded or planned.file), self._live)
         if not functions:
@@ -156,7 +158,9 @@ class _Survey:
             with self._written(planned.file, source, changed):
                 return self._attempt(items, seconds, lambda: self._change(functions))
 
-        return self._judged(items, with_change)
+        judged = self._judged(items, with_change)
+        # That new tests pass tells nothing; that one fails does.
+        return outcome if judged[0] == "survived" else judged
 
     def _judged(
         self, items: Sequence[pytest.Item], with_change: Callable[[Sequence[pytest.Item], float], _Attempt]

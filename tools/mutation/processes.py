@@ -41,11 +41,16 @@ def in_fork(action: Callable[[], int], seconds: float) -> int | None:
                     os.waitpid(process, 0)
 
 
+def end_with_parent() -> None:
+    """Have the kernel kill this process as soon as the one that started it has ended, however that ended."""
+    _control(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def _do(action: Callable[[], int]) -> None:
     """Do it, and end this process, which does not outlive its parent and is out of reach of its signals."""
     status = BROKEN
     try:
-        _control(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        end_with_parent()
         os.setsid()
         status = action()
     except BaseException:  # noqa: BLE001 - nothing of this process may go on in the code of its parent

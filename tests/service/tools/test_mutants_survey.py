@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mutation.operators import points
-from mutation.survey import AT_IMPORT, NOT_LOADED, Plan, Planned, surveyed
+from mutation.survey import AT_IMPORT, NOT_LOADED, TOO_SLOW, Plan, Planned, surveyed
 from mutation.tree import Tree
 
 SAMPLE = """
@@ -85,9 +85,11 @@ def tree(tmp_path: Path) -> Tree:
 
 
 def _plan() -> Plan:
-    """All mutants, each with all recorded tests; `test_new` was never recorded."""
+    """All mutants, all but the last one with all recorded tests; `test_new` was never recorded."""
+    *some, last = points(SAMPLE)
     found = [
-        *(Planned("tiny", "tiny/sample.py", point, [0, 1, 2, 3], 4) for point in points(SAMPLE)),
+        *(Planned("tiny", "tiny/sample.py", point, [0, 1, 2, 3], 4) for point in some),
+        Planned("tiny", "tiny/sample.py", last, [], 4),
         *(Planned("tiny", "tiny/other.py", point, [], 0) for point in points(OTHER)),
     ]
     return Plan("2026-11-30", "abc", 1, [*RECORDED], found, RECORDED, {"tiny/sample.py": [FILE]}, 5.0)
@@ -105,7 +107,7 @@ def test_each_mutant_is_noticed_or_not_or_not_tried_and_nothing_of_it_is_left(tr
         ("return b", "return"): ("survived", ""),  # the test of it is left out
         ("return c", "return"): ("killed", f"{FILE}::test_new"),
         ("return d", "return"): ("untried", NOT_LOADED),  # a loaded closure would need fewer variables
-        ("return inner", "return"): ("survived", ""),
+        ("return inner", "return"): ("untried", TOO_SLOW),  # of the tests that reach it, none is to be run
         ("return e", "return"): ("unreached", ""),
     }
     assert left_out == [f"{FILE}::test_wrong"]
