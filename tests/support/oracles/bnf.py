@@ -1,7 +1,7 @@
 """A naive recogniser for ABNF: every rule maps a position to the set of positions where it can end.
 
 Slow, complete (all alternatives, all repetitions) and sharing nothing with the library's regular expressions. The
-`abnf` package is the second opinion: tests/unit/identifier/test_properties_grammar.py sets both on the same grammars.
+`abnf` package is the second opinion: tests/unit/identifier/properties/test_grammar.py sets both on the same grammars.
 Literals of letters match without regard to case, as RFC 5234 says, unless written %s"like this" (RFC 7405).
 """
 
