@@ -46,6 +46,7 @@ _MOST_QUICK_ENDS: Final = 6
 """How often in a row the same worker must end at once for the service to give up."""
 _FIRST_DELAY: Final = 0.1
 """Seconds before a worker that has ended at once is started again; twice as long each time."""
+_HEARD_SECONDS: Final = 1.0  # after which a signal to the parent is heard at the latest
 _LOOK_SECONDS: Final = 0.05  # between two looks for workers that have ended or are to be started
 
 
@@ -121,6 +122,10 @@ class _Workers:
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # one that comes too early waits for its handler
         for name in _SIGNALS:
             signal.signal(name, lambda name, _: self._pass_on(name))
+        # A signal that comes just before `os.wait` is waiting would be heard only when a worker ends: the timer
+        # interrupts it. Workers have no timer, as a fork does not inherit it.
+        signal.signal(signal.SIGALRM, lambda *_: None)
+        signal.setitimer(signal.ITIMER_REAL, _HEARD_SECONDS, _HEARD_SECONDS)
         while True:
             self._start_due()
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
@@ -133,6 +138,7 @@ class _Workers:
             worker = next((each for each in self._workers if child and each.child == child), None)
             if worker is not None:
                 self._note_end(worker, status, at_start=time.monotonic() - began < STEADY_SECONDS)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         if self._failed:
             raise SetupError("a worker process ended unexpectedly")
 
