@@ -1,8 +1,8 @@
 """Commands of ours in processes of their own, forked from one that has imported the package.
 
-Most of what a short command takes is imports: half a second, a thousand times in a run of all tests. What a test gives
-another Python, other libraries or another encoding to, and what a run measures the coverage of, starts as usual; so do
-the tests of what a command imports, and of installations.
+Most of what a short command takes is imports: half a second, hundreds of times in a run of all tests. A command starts
+as usual if a test gives it another Python, other libraries or another encoding, if its coverage is measured, or if the
+test is about what it imports or how it is installed.
 """
 
 from __future__ import annotations

@@ -122,8 +122,8 @@ class _Workers:
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # one that comes too early waits for its handler
         for name in _SIGNALS:
             signal.signal(name, lambda name, _: self._pass_on(name))
-        # A signal that comes just before `os.wait` is waiting would be heard only when a worker ends: the timer
-        # interrupts it. Workers have no timer, as a fork does not inherit it.
+        # Python would handle a signal that comes just before `os.wait` begins only when a worker has ended: the timer
+        # interrupts the wait. Workers have no timer, because a fork does not inherit it.
         signal.signal(signal.SIGALRM, lambda *_: None)
         signal.setitimer(signal.ITIMER_REAL, _HEARD_SECONDS, _HEARD_SECONDS)
         while True:
