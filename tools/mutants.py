@@ -27,14 +27,17 @@ from typing import Final, TextIO
 
 from mutation.collection import KEPT, collect, kept
 from mutation.operators import mutant, points
+from mutation.reach import Reach
 from mutation.sample import AREAS, Place, drawn, files_of, touched
-from mutation.survey import Plan, near_tests, planned, surveyed
-from mutation.tree import LEFT_OUT, ROOT, copied, git
+from mutation.survey import Plan, Planned, near_tests, planned, surveyed
+from mutation.tree import LEFT_OUT, ROOT, Tree, copied, git
 from mutation.trial import Trials, Tried, tried
 from mutation.violations import attempt, violations
 
 SECONDS: Final = 300.0
 """How long the tests of one mutant may take."""
+FORK_SECONDS: Final = 10.0
+"""How long they may take in a fork, where each mutant is tried first; most are noticed there, within a second."""
 UNNOTICED: Final = ("survived", "unreached", "unsure")
 """What a survey shows."""
 NOT_COLLECTED: Final = "which tests reach which lines is not known yet: run `make mutants-collect` first"
@@ -77,7 +80,9 @@ def _parser() -> argparse.ArgumentParser:
         each.add_argument("--seconds", type=float, default=SECONDS, help="how long the tests of one may take")
     survey = commands.add_parser("survey")
     survey.add_argument("files", nargs="+", metavar="FILE", help="a file or a folder, named as below src/ibi")
-    survey.add_argument("--seconds", type=float, default=10.0, help="how long the tests of one may take")
+    survey.add_argument(
+        "--seconds", type=float, default=FORK_SECONDS, help="how long the tests of one may take"
+    )
     survey.add_argument("--unit", action="store_true", help="only tests of tests/unit")
     survey.add_argument("--sample", type=int, metavar="N", help="only N of the mutants, at random")
     survey.add_argument("--seed", type=int, default=1)
@@ -179,19 +184,48 @@ def _base() -> str:
 
 
 def _try_all(chosen: Sequence[tuple[str, Place]], args: argparse.Namespace, tests: Sequence[str] = ()) -> int:
-    """Try mutants one after the other, each told and written down at once."""
-    now, results = datetime.now(UTC), _new_results(KEPT / "results", args)
-    commit, ended = git("rev-parse", "--short=12", "HEAD").strip(), list[Tried]()
+    """Try mutants, each told and written down at once: all in forks, then alone what no test noticed there."""
+    results, sources, reach = _new_results(KEPT / "results", args), _sources(), kept()
+    names, mutants = planned(chosen, sources, reach, FORK_SECONDS, unit=False)
+    ended, left = list[Tried](), list[tuple[str, Place]]()
     with copied() as tree, results.open("w", encoding="utf-8") as written:
-        trials = Trials(tree, kept(), args.seconds, tests)
-        for number, (area, place) in enumerate(chosen, 1):
-            one = tried(trials, place, date=f"{now:%Y-%m-%d}", commit=commit, seed=args.seed, area=area)
-            print(f"{number}/{len(chosen)} {report(one)}", flush=True)
-            _write(one, written)
+        plan = _plan(tree, args, names, mutants, reach, FORK_SECONDS, unit=False)
+
+        def end(one: Tried) -> None:
             ended.append(one)
+            print(f"{len(ended)}/{len(chosen)} {report(one)}", flush=True)
+            _write(one, written)
+
+        for each, one in zip(chosen, surveyed(tree, plan, []), strict=True):
+            if one.outcome == "killed":
+                end(one)
+            else:
+                left.append(each)
+        trials = Trials(tree, reach, args.seconds, tests)
+        for area, place in left:
+            end(tried(trials, place, date=plan.date, commit=plan.commit, seed=args.seed, area=area))
     print("\n".join(table(ended)))
     print(f"{sum(one.seconds for one in ended) / len(ended):.0f} s each; {results.relative_to(ROOT)}")
     return 0 if all(one.outcome == "killed" for one in ended) else 1
+
+
+def _plan(
+    tree: Tree,
+    args: argparse.Namespace,
+    names: Sequence[str],
+    mutants: Sequence[Planned],
+    reach: Reach,
+    seconds: float,
+    *,
+    unit: bool,
+) -> Plan:
+    """What is to be tried in forks; `seconds`: how long the tests of one mutant may take."""
+    tests = [path.relative_to(tree.root).as_posix() for path in sorted(tree.root.rglob("test_*.py"))]
+    return Plan(
+        f"{datetime.now(UTC):%Y-%m-%d}", git("rev-parse", "--short=12", "HEAD").strip(), args.seed,
+        names, mutants, {each.test: each.seconds for each in reach.ended},
+        near_tests({each.file for each in mutants}, tests, unit=unit), seconds,
+    )  # fmt: skip
 
 
 def _new_results(folder: Path, args: argparse.Namespace) -> Path:
@@ -212,12 +246,7 @@ def _survey(args: argparse.Namespace) -> int:
     names, mutants = planned(chosen, sources, reach, args.seconds, unit=args.unit)
     ended, left_out, results = list[Tried](), list[str](), _new_results(args.results, args)
     with copied() as tree, results.open("w", encoding="utf-8") as written:
-        tests = [path.relative_to(tree.root).as_posix() for path in sorted(tree.root.rglob("test_*.py"))]
-        plan = Plan(
-            f"{datetime.now(UTC):%Y-%m-%d}", git("rev-parse", "--short=12", "HEAD").strip(), args.seed,
-            names, mutants, {each.test: each.seconds for each in reach.ended},
-            near_tests(areas, tests, unit=args.unit), args.seconds,
-        )  # fmt: skip
+        plan = _plan(tree, args, names, mutants, reach, args.seconds, unit=args.unit)
         for one in surveyed(tree, plan, left_out):
             _write(one, written)
             ended.append(one)
