@@ -15,6 +15,8 @@ from typing import Final
 
 FOLDERS: Final = ("tests/unit", "tests/conformance/test_vectors*.py")
 TOGETHER: Final = "tests/style"
+STYLE_WEIGHT: Final = 500_000
+"""What the tests of style weigh, in bytes of other tests that take as long."""
 OPTIONS: Final = ("-q", "-p", "no:xdist", "-m", "not long", "--hypothesis-profile=few")
 
 
@@ -26,3 +28,35 @@ def dealt(weights: dict[str, int], groups: int) -> list[list[str]]:
         found[lightest].append(name)
         loads[lightest] += weight
     return [sorted(group) for group in found if group]
+
+
+def started(python: str, files: Sequence[str], options: Iterable[str]) -> subprocess.Popen[str]:
+    """Start pytest for these files; what it prints is kept until it is read."""
+    words = [python, "-m", "pytest", *OPTIONS, *options, *files]
+    return subprocess.Popen(  # noqa: S603 - our own words
+        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def main(options: Sequence[str]) -> int:
+    """Run the tests, and print what each process has printed; exit status: the first that is not 0."""
+    files = [path for pattern in FOLDERS for path in _test_files(pattern)]
+    weights = {str(path): path.stat().st_size for path in files}
+    weights[TOGETHER] = STYLE_WEIGHT
+    running = [started(sys.executable, group, options) for group in dealt(weights, os.cpu_count() or 1)]
+    statuses = []
+    for process in running:
+        output, _ = process.communicate()
+        print(output, flush=True)
+        statuses.append(process.returncode)
+    return next((status for status in statuses if status), 0)
+
+
+def _test_files(pattern: str) -> list[Path]:
+    """The files of tests that a folder has, or that a pattern matches."""
+    found = Path(pattern).rglob("test_*.py") if Path(pattern).is_dir() else Path().glob(pattern)
+    return sorted(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

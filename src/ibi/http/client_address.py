@@ -1,4 +1,4 @@
-"""Finds a client's address in X-Forwarded-For, for limits, licences and the list of MSG-25 (pure).
+"""Finds a client's address in X-Forwarded-For, for limits, restricted items and the list of MSG-25 (pure).
 
     X-Forwarded-For: 203.0.113.7, 198.51.100.1:4711, 10.0.0.2        read from the right
 
@@ -8,9 +8,9 @@
 
 Proxies are trusted that `ibi resolver serve` and `ibi archive serve` name with `--trusted-proxy`, and an Archive in its
 setting `trusted_proxies`; by default none. If no address is vouched for, `list_addresses` falls back to that of the
-connection, and `trusted_address` returns None: such a client has no licence.
-The client is the last address that belongs to none of them: the connection, or a trusted proxy, vouches for it.
-The client itself may have written any address further left. So these give no licence and no further allowance
+connection, and `trusted_address` returns None: such a client may not read restricted items.
+The client is the last address that belongs to no trusted proxy: the connection, or such a proxy, vouches for it.
+The client itself may have written any address further left. So these open no restricted item, and allow nothing more
 (AMB-54, threat T24, decision 0027); they are only passed on.
 
 Nothing else parses the header.

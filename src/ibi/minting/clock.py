@@ -42,7 +42,8 @@ def check_clock_reading(
 ) -> None:
     """Check that a clock that reads `now` (ticks) can be trusted. Raises ClockError with what to do.
 
-    `clock_confirmed`: a clock elsewhere agrees, so no running time is needed where another node has written the record.
+    `clock_confirmed`: the clock of the database agrees with ours. Then a record of another node needs no check by the
+    time for which this machine has run.
     """
     if now < EPOCH * TICKS:
         raise ClockError(

@@ -48,7 +48,8 @@ AHEAD = TICKS // 5
 
 _LONGEST_SLEEP = TICKS // 5  # nanoseconds; then the clock is read again, because it may have been set
 _SHORTEST_SLEEP = TICKS // 1000  # nanoseconds; a shorter wait is not worth a sleep
-# Ticks by which a process that was the last to draw lets others go first; no label leaves later because of it.
+# Ticks for which a process that was the last to draw lets others draw first. A label leaves when its date has come,
+# which is later than that, so no label is delayed.
 _TURN = AHEAD // 4
 _LIMITS = ClockLimits()
 

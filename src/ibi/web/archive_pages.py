@@ -39,7 +39,7 @@ from ibi.web.branding import Branding
 from ibi.web.formats import FORMATS, schema_kind
 from ibi.web.formats.record import clean
 from ibi.web.item_page import FAULTS, bars, link_elements
-from ibi.web.listed_items import KIND_NAMES, KINDS_NAMES, file_format, icon_of, kind_name, listed, searched
+from ibi.web.listed_items import KIND_NAMES, KIND_PLURALS, file_format, icon_of, kind_name, listed, searched
 from ibi.web.rendering import dates_in, html, language_name, page_headers
 
 if TYPE_CHECKING:
@@ -398,7 +398,7 @@ def _label(what: str, value: str, language: str) -> str:
 
 
 def _kinds_label(kind: str, language: str) -> str:
-    return say(KINDS_NAMES[kind], language) if kind in KINDS_NAMES else kind
+    return say(KIND_PLURALS[kind], language) if kind in KIND_PLURALS else kind
 
 
 def _path(question: SearchQuery, lang: str) -> str:

@@ -53,7 +53,7 @@ KIND_NAMES: Final = {
 }
 """Kind of an item -> its label."""
 
-KINDS_NAMES: Final = {
+KIND_PLURALS: Final = {
     "Audiovisual": "Videos",
     "Book": "Books",
     "BookChapter": "Book chapters",

@@ -13,7 +13,7 @@ from ibi.errors import ParseError
 from ibi.http.well_known import mail_url
 from ibi.protocol.verb_list import GET_FILE_LIST, VerbList
 from ibi.protocol.vocabulary import STATE
-from ibi.resolver.model.alert import KINDS, MOST_SILENT, AlertKind
+from ibi.resolver.model.alert import ALERT_KINDS, MOST_SILENT, AlertKind
 from ibi.resolver.model.statements import WORDS, ArchiveStatement
 from ibi.resolver.model.suggestion import parse_request, step_words
 from ibi.resolver.pages.alert_details import WAYS
@@ -143,7 +143,7 @@ def alert(value: Alert, known: Mapping[str, Responsible], reader: PageLanguage, 
         words=WORDS,
         most_open=MOST_OPEN,
         most_concerned=MOST_CONCERNED,
-        may_search=KINDS[value.kind].offers_search,
+        may_search=ALERT_KINDS[value.kind].offers_search,
     )
 
 

@@ -26,7 +26,7 @@ from ibi.archive.model.formats import DescribedItem
 from ibi.archive.model.item import Holding, MetadataValue, StoredFile
 from ibi.identifier.forms import IBIForms
 from ibi.web.formats import datacite
-from ibi.web.formats.record import KINDS, record
+from ibi.web.formats.record import ITEM_KINDS, record
 from support.archive.item_samples import ITEMS, LINKS, METADATA
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def test_whatever_an_item_is_datacite_takes_its_json_and_its_xml(
     assert (_faults(of), _xml_faults(of)) == ([], [])
 
 
-@pytest.mark.parametrize("word", sorted(word for words in KINDS.values() for word in words))
+@pytest.mark.parametrize("word", sorted(word for words in ITEM_KINDS.values() for word in words))
 def test_every_kind_of_item_has_a_type_of_datacite(word: str) -> None:
     assert (_faults(_item(word)), _xml_faults(_item(word))) == ([], [])
 
@@ -146,7 +146,7 @@ def test_the_xml_schema_refuses_what_datacite_does_not_know() -> None:
 
 
 def test_what_stands_in_the_table_is_written_and_nothing_else_is_newer() -> None:
-    written = [*RELATED, *(_item(words[0]) for words in KINDS.values())]
+    written = [*RELATED, *(_item(words[0]) for words in ITEM_KINDS.values())]
     faults = {fault for of in written for fault in _faults(of, newer=False) if "is not one of" in fault}
     assert {fault.partition(" is not one of")[0].strip("'") for fault in faults} == {
         value for _, value in NEWER

@@ -12,12 +12,12 @@ from ibi.archive.pages.models import ListedItem
 from ibi.identifier.forms import IBIForms
 from ibi.protocol.vocabulary import ItemState
 from ibi.web.assets import assets
-from ibi.web.formats.record import KINDS, OTHER
+from ibi.web.formats.record import ITEM_KINDS, OTHER
 from ibi.web.item_page import LONGEST_TITLE
 from ibi.web.licences import licence_of
 from ibi.web.listed_items import (
     KIND_NAMES,
-    KINDS_NAMES,
+    KIND_PLURALS,
     LONGEST_SNIPPET,
     MOST_SEARCHED,
     file_format,
@@ -186,8 +186,8 @@ def test_a_format_is_named_by_the_ending_of_a_file(name: str, media_type: str, s
 
 
 def test_every_kind_has_a_name_for_one_item_and_for_several() -> None:
-    kinds = {kind.datacite for kind in (*KINDS, OTHER)}
-    assert kinds == set(KIND_NAMES) == set(KINDS_NAMES)
+    kinds = {kind.datacite for kind in (*ITEM_KINDS, OTHER)}
+    assert kinds == set(KIND_NAMES) == set(KIND_PLURALS)
 
 
 def test_kinds_have_names_but_the_one_of_all_others() -> None:

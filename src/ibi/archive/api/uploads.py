@@ -2,13 +2,15 @@
 
 A complete upload becomes a file when an item is deposited with `uploads`, or when it is put into an item.
 
-Uploads on disk survive a restart, and a kill at any instant:
+Uploads survive a restart, and a kill at any instant. Those of several nodes are in PostgreSQL (`shared_uploads`), all
+others on disk:
 
     DIR/uploads/<id>.json    {"token": ..., "length": ..., "metadata": ...}
     DIR/uploads/<id>.part    the received bytes; the client continues at their number
 
-An upload belongs to the token that began it, and expires a day after its last bytes came. A request that uses
-an upload locks its .part file, so two requests never write at the same time, not even in two processes.
+An upload belongs to the name of the token, or to the account, that began it, and expires a day after its last bytes
+came. A request that uses an upload locks its .part file, so two requests never write at the same time, not even in two
+processes.
 """
 
 from __future__ import annotations

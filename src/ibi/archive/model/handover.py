@@ -12,7 +12,8 @@
 There are never two Originals. The receiver, which got the hash of the proof at the beginning, makes its Copy
 the Original only when it sees the proof; the giver sends the proof only after its own item has durably become
 a Copy. Between these two steps both hold Copies: a reader is led to one of them, and a demanded original is
-not found (decision 0015, note 29). The giver steps back only once the receiver has everything.
+not found, or gets 503 while an Archive is silent (decision 0015, note 29). The giver steps back only once the
+receiver has everything.
 
 In the messages (docs/reference/http.md) and in the journals, `seal` is the hash of the proof, and `passage` is the
 token with which the receiver fetches the item.

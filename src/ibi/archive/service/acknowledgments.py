@@ -95,8 +95,8 @@ class AcknowledgmentCounter:
                 used_up = await asyncio.to_thread(self._count, batch)
                 for (_, client), given, counted in zip(pending, pending.values(), batch, strict=True):
                     # A key is used up when it has counted the readers that it may: one from a client that is
-                    # not trusted, `most` from another. So it is also used up by a client that is not trusted
-                    # and reports several readers, of whom one was counted.
+                    # not trusted, as many as it was made for (`most`) from another. So it is also used up by a client
+                    # that is not trusted and reports several readers, of whom one was counted.
                     if counted.key in used_up or (counted is not given and given.readers > 1):
                         self.record.use_up(counted, client)
             except Exception:  # noqa: BLE001 - a fault of ours must not end the counting of later ones

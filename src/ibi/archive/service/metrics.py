@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ibi.http.response import Receive
     from ibi.runtime.settings import ArchiveSettings
 
-KINDS: Final = (
+REQUEST_KINDS: Final = (
     *("message", "page", "file", "search", "harvest", "deposit", "edit", "delete"),
     *("api", "administration", "health"),
 )
@@ -62,7 +62,7 @@ TASKS: Final = (
 FAMILIES: Final = Families(
     "ibi_archive",
     (
-        *families_of_requests(KINDS),
+        *families_of_requests(REQUEST_KINDS),
         Family("acknowledgments_waiting", "Acknowledgments that are not counted yet.", kind="gauge"),
         Family(
             "resolver_messages_total",
@@ -130,7 +130,7 @@ _log = logging.getLogger(__name__)
 
 
 def kind_of_request(method: str, target: bytes) -> str:
-    """Return the kind of a request, one of KINDS."""
+    """Return the kind of a request, one of REQUEST_KINDS."""
     if _SUBJECT in target:
         return "message"
     path = target.partition(b"?")[0]

@@ -32,7 +32,7 @@ from ibi.archive.store.s3_client import READ_SIZE, S3Client
 from ibi.errors import IbiError, ParseError
 from ibi.http.response import RemoteFile
 from ibi.identifier.forms import parse_ibi
-from ibi.runtime.database.session_lock import session_lock
+from ibi.runtime.database.advisory_lock import advisory_lock
 from ibi.runtime.durable_files import locked_file, setup_errors
 from ibi.runtime.environment import environment_of_s3
 
@@ -207,7 +207,7 @@ class S3Files(FileStore):
     def placing(self) -> Iterator[Callable[[], None]]:
         """Hold the right to place and remove objects, and to replace sidecars. Raises SetupError."""
         if self._store:
-            with session_lock(self._store, "files") as check:
+            with advisory_lock(self._store, "files") as check:
                 yield check
             return
         with setup_errors(NOT_KEPT, path=self._data), locked_file(self._data / "settle.lock"):

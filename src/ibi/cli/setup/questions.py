@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ibi.cli.setup.surroundings import Surroundings
 
-KINDS: Final[Mapping[str, IbiError]] = {
+SERVICE_KINDS: Final[Mapping[str, IbiError]] = {
     ARCHIVE: IbiError("an Archive, which keeps items"),
     RESOLVER: IbiError("a resolver, which leads links to the items of Archives"),
     BOTH: IbiError("both, on this machine"),
@@ -125,10 +125,10 @@ def _choice(choices: Mapping[str, IbiError], text: str) -> str:
 
 
 def _kind(text: str, draft: Draft) -> str:
-    kind = _choice(KINDS, text)
+    kind = _choice(SERVICE_KINDS, text)
     if draft.former and kind != draft.former.kind:
         problem = "{kind} was set up in this folder; give another folder for anything else"
-        raise IbiError(problem, kind=KINDS[draft.former.kind])
+        raise IbiError(problem, kind=SERVICE_KINDS[draft.former.kind])
     return kind
 
 
@@ -278,7 +278,13 @@ QUESTIONS: Final = (
         _folder,
         lambda draft: draft.machine.usual_folder,
     ),
-    Question("kind", lambda _: IbiError("What do you want to run?"), _kind, lambda _: ARCHIVE, choices=KINDS),
+    Question(
+        "kind",
+        lambda _: IbiError("What do you want to run?"),
+        _kind,
+        lambda _: ARCHIVE,
+        choices=SERVICE_KINDS,
+    ),
     Question("domain", _asks_domain, _domain, lambda draft: draft.machine.host_name()),
     Question(
         "resolver_domain",

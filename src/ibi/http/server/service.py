@@ -75,7 +75,7 @@ class Service:
     at_once: AtOnce | None = None
     """Answers GET and HEAD where that needs no waiting; without it, `app` answers all of them."""
     repeat: Repeat | None = None
-    """Returns the last answer of `at_once` to the same GET, if it is still valid."""
+    """Answers a GET that differs from the last on its connection only in the target, if `at_once` answered that."""
     later: Later | None = None
     """Answers GET where that needs waiting for a database on another machine, but no task."""
     background: Hook | None = None

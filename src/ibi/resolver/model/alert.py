@@ -78,7 +78,7 @@ class KindProperties:
     """Whether it shows the search field, because another spelling may succeed."""
 
 
-KINDS: Final[Mapping[AlertKind, KindProperties]] = {
+ALERT_KINDS: Final[Mapping[AlertKind, KindProperties]] = {
     AlertKind.BAD_URL: KindProperties(
         status=400, retry_after=None, known=None, resolved=False, investigated=False,
         shows_typos=False, offers_retry=False, archive_first=False, offers_search=True,
@@ -146,7 +146,7 @@ KINDS: Final[Mapping[AlertKind, KindProperties]] = {
 }  # fmt: skip
 """Kind -> its properties; every kind has a row."""
 
-STATUS: Final = {kind: properties.status for kind, properties in KINDS.items()}
+STATUS: Final = {kind: properties.status for kind, properties in ALERT_KINDS.items()}
 """HTTP statuses."""
 
 TITLE: Final[dict[AlertKind, str]] = {
@@ -175,7 +175,7 @@ _SENTENCE: Final[dict[AlertKind, str]] = {
     AlertKind.NO_ORIGINAL: "The link requires the original. Archives offer the item, but none claims to hold the "
     "original.",
     AlertKind.SUSPECT_ORIGINALS: "Only one Archive can hold an original, and more than one claims to hold this one. "
-    "Until their administrators have settled it, no reader is sent to either as the original.",
+    "Until only one does, no reader is sent to any of them as the original.",
     AlertKind.INCOMPLETE: "Not all Archives could be queried, and those that were do not offer the item. Please "
     "try again.",
     AlertKind.UNSAFE_URL: "An Archive offers the item at a URL that this resolver does not lead to.",
@@ -275,17 +275,17 @@ class Alert:
     @property
     def status(self) -> int:
         """The HTTP status."""
-        return KINDS[self.kind].status
+        return ALERT_KINDS[self.kind].status
 
     @property
     def retry_after(self) -> int | None:
         """Seconds after which a retry makes sense; None if none does."""
-        return KINDS[self.kind].retry_after if self.wait is None else self.wait
+        return ALERT_KINDS[self.kind].retry_after if self.wait is None else self.wait
 
     @property
     def investigated(self) -> bool:
         """Whether an administrator can investigate the alert."""
-        return KINDS[self.kind].investigated
+        return ALERT_KINDS[self.kind].investigated
 
     def title(self, say: Say) -> str:
         """Return the title of the alert."""
@@ -386,7 +386,7 @@ class Alert:
             "elsewhere": self.elsewhere,
         }
         body |= {name: value for name, value in optional.items() if value}
-        known = KINDS[self.kind].known
+        known = ALERT_KINDS[self.kind].known
         if known is not None:
             body["known"] = self.known or known
         if self.problem is not None:

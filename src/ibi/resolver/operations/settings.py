@@ -11,7 +11,7 @@ from ibi.api.operations import Operation
 from ibi.api.routes import TEXT, list_of, record
 from ibi.errors import BadField
 from ibi.identifier.forms import IBIForms
-from ibi.resolver.members.settings_changes import CHANGEABLE_BY_COMMAND, change_settings
+from ibi.resolver.members.settings_changes import CHANGEABLE_OVER_HTTP, change_settings
 from ibi.runtime.settings import ResolverSettings
 from ibi.runtime.settings.rules import RESOLVER_BOUNDS
 
@@ -123,7 +123,7 @@ def change(context: ResolverContext, fields: SettingsFields) -> dict[str, Any]:
     if not changes:
         raise BadField("nothing to change was given")
     found = change_settings(
-        context.data, changes, CHANGEABLE_BY_COMMAND, context.evidence, context.who,
+        context.data, changes, CHANGEABLE_OVER_HTTP, context.evidence, context.who,
         check=lambda before: context.check_match({"settings": facts_of(before)}),
     )  # fmt: skip
     notes = [context.say(note) for note in found.notes]

@@ -12,7 +12,7 @@ from ibi.http.well_known import mail_url
 from ibi.identifier.ibip import EPOCH, IBIp
 from ibi.identifier.legacy import LegacyId
 from ibi.protocol.relation import Step, StepKind
-from ibi.resolver.model.alert import KINDS, Alert, AlertKind
+from ibi.resolver.model.alert import ALERT_KINDS, Alert, AlertKind
 from ibi.resolver.model.archive import moment_text
 from ibi.resolver.model.statements import WORDS, ArchiveStatement, RoundStatements, Statements, silence
 from ibi.resolver.model.suggestion import Absence, Responsible, SuggestedLink, Suggestions, parse_request
@@ -109,7 +109,7 @@ def with_suggestions(
     parsed = parse_request(alert.url) if alert.url and alert.problem is None else None
     if parsed is None:
         return alert
-    properties = KINDS[alert.kind]
+    properties = ALERT_KINDS[alert.kind]
     concerned = archives.of(alert, parsed.url.ibi) if properties.resolved else ()
     suggestions = Suggestions(
         parsed,
@@ -131,7 +131,7 @@ def _ways(
 ) -> Iterator[SuggestedLink]:
     url, kind = parsed.url, alert.kind
     known = alert.known or kind is AlertKind.NO_TRANSLATION
-    if KINDS[kind].offers_retry:
+    if ALERT_KINDS[kind].offers_retry:
         yield SuggestedLink(WAYS["again"], url.text)
     if url.original_required and kind in {
         AlertKind.NO_ORIGINAL,
@@ -151,7 +151,7 @@ def _ways(
     if kind is AlertKind.DELETED:
         for each in concerned:
             yield SuggestedLink(WAYS["archive"], _place(each, url.ibi, roots))
-    if KINDS[kind].resolved:
+    if ALERT_KINDS[kind].resolved:
         yield SuggestedLink(WAYS["explain"], f"/-/explain{url.text}")
 
 
@@ -183,7 +183,7 @@ def _to(alert: Alert, concerned: tuple[Responsible, ...]) -> tuple[str, ...]:
         return ()
     own = [alert.contact] if mail_url(alert.contact) else []
     theirs = [each.mail for each in concerned if each.mail]
-    first, second = (theirs, own) if KINDS[alert.kind].archive_first else (own, theirs)
+    first, second = (theirs, own) if ALERT_KINDS[alert.kind].archive_first else (own, theirs)
     return tuple(dict.fromkeys((*first, *second)))[:MOST_RESPONSIBLE]
 
 

@@ -42,7 +42,7 @@ class DepositKind(NamedTuple):
     elements: tuple[str, ...] = ()
 
 
-KINDS: Final = {
+DEPOSIT_KINDS: Final = {
     "article": DepositKind(("article", "conference paper", "preprint"), PARTS_OF_SOURCE, ("doi", "issn")),
     "thesis": DepositKind(("doctoral thesis", "master thesis", "bachelor thesis"), elements=("publisher",)),
     "dataset": DepositKind(("dataset",), elements=("coverage", "relation")),
@@ -154,7 +154,7 @@ def values(page: ItemFormPage, language: str) -> dict[str, Any]:
     """Return the values for the template of the page."""
     typed = {name: list(rows) for name, rows in page.values.items()}
     kind, types = _kind(page, typed)
-    shown = KINDS.get(kind, DepositKind())
+    shown = DEPOSIT_KINDS.get(kind, DepositKind())
     parts = _parts(shown, typed)
     rest, absent = _others(page, shown, typed)
     titles = [tag for _, tag in (*typed.get("dc.title", ()), *typed.get("dc.description", ())) if tag]
@@ -210,7 +210,7 @@ def _kind(page: ItemFormPage, typed: dict[str, Rows]) -> tuple[str, dict[str, An
     if not typed.get("kind") and types:
         known = _kind_of(types[0])
         before = known or "other"
-    kind = which if word == "kind" and which in KINDS else before
+    kind = which if word == "kind" and which in DEPOSIT_KINDS else before
     chosen, kept, other = page.one("subtype"), page.one("type_text"), page.one("type_other")
     shown = page.one("type_shown")
     if known and kind == known:
@@ -222,7 +222,7 @@ def _kind(page: ItemFormPage, typed: dict[str, Rows]) -> tuple[str, dict[str, An
         types = types[1:]
     if kind == "other" and other and before != "other":
         types = [other, *types]
-    options = KINDS[kind].types if kind else ()
+    options = DEPOSIT_KINDS[kind].types if kind else ()
     if chosen not in options:
         chosen, kept, shown = next(iter(options), ""), "", ""
     return kind, {
@@ -234,13 +234,15 @@ def _kind(page: ItemFormPage, typed: dict[str, Rows]) -> tuple[str, dict[str, An
 def _kind_of(text: str) -> str:
     """Return the kind of the form that a type belongs to; "" for another type."""
     meant = kind_of([text])
-    known = (name for name, each in KINDS.items() if any(kind_of([word]) == meant for word in each.types))
+    known = (
+        name for name, each in DEPOSIT_KINDS.items() if any(kind_of([word]) == meant for word in each.types)
+    )
     return next(known, "") if meant != OTHER else ""
 
 
 def _type_of(text: str, kind: str) -> str:
     """Return the word of the form for a type of a kind."""
-    return next(word for word in KINDS[kind].types if kind_of([word]) == kind_of([text]))
+    return next(word for word in DEPOSIT_KINDS[kind].types if kind_of([word]) == kind_of([text]))
 
 
 def _parts(shown: DepositKind, typed: dict[str, Rows]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class ItemKind(NamedTuple):
 TEXT: Final = ItemKind("document", "misc", "GEN", "Text", "CreativeWork")
 OTHER: Final = ItemKind("document", "misc", "GEN", "Other", "CreativeWork")
 
-KINDS: Final = {
+ITEM_KINDS: Final = {
     ItemKind("article-journal", "article", "JOUR", "JournalArticle", "ScholarlyArticle"): (
         "article", "journal article", "research article", "artigo", "artigo de periódico", "review", "editorial",
     ),
@@ -85,7 +85,7 @@ KINDS: Final = {
     TEXT: ("text", "document", "texto", "documento", "misc"),
 }  # fmt: skip
 """Every kind except OTHER -> the words for it."""
-_BY_WORD: Final = {word.replace(" ", ""): kind for kind, words in KINDS.items() for word in words}
+_BY_WORD: Final = {word.replace(" ", ""): kind for kind, words in ITEM_KINDS.items() for word in words}
 _PREFIX: Final = re.compile(r"^(?:info:eu-repo/semantics/|https?://purl\.org/dc/dcmitype/|coar:)")
 _BLANKS_AND_QUOTES: Final = re.compile(r"[\s_']+")
 

@@ -529,7 +529,7 @@ def test_the_form_of_each_kind_weighs_no_more_than_a_page_may(
 ) -> None:
     root = served.new_browser("root")  # has the longest menu
     root.look(DEPOSIT, language)
-    for kind in ("", *deposit_form.KINDS):
+    for kind in ("", *deposit_form.DEPOSIT_KINDS):
         once = ("once", root.hidden("once"))
         page = (
             send(root, ("step", f"kind:{kind}"), once, language=language)

@@ -7,7 +7,7 @@ from contextlib import closing
 from hashlib import blake2b
 
 from ibi.archive.search.index import FILE, VERSION
-from ibi.web.formats.record import KINDS
+from ibi.web.formats.record import ITEM_KINDS
 from support.archive.archive_fixture import NewArchive
 from support.archive.item_samples import OTHER, SAMPLES, WITH
 from support.archive.search_fixture import indexed, item
@@ -17,7 +17,7 @@ DIGESTS = {5: "998ffb4187508699"}
 
 
 def test_an_index_that_keeps_something_else_has_another_version(archive: NewArchive) -> None:
-    types = [word for words in KINDS.values() for word in words]
+    types = [word for words in ITEM_KINDS.values() for word in words]
     of_types = [item(number, f"Um {word}", type=word) for number, word in enumerate(types)]
     rich = item(
         500, "Água & ar: a <study>", creator=["Câmara, Gilberto", "INPE"], subject=["Mapas", "São José"],

@@ -20,7 +20,7 @@ from ibi.accounts.tokens import Scope
 from ibi.app import archive_tasks
 from ibi.app.archive import archive_directory, archive_service, indexer
 from ibi.archive.membership.joining import WatchedArchiveSettings
-from ibi.archive.service.metrics import KINDS, TASKS, ArchiveMetrics, CountedClient, kind_of_request
+from ibi.archive.service.metrics import REQUEST_KINDS, TASKS, ArchiveMetrics, CountedClient, kind_of_request
 from ibi.errors import PeerError
 from ibi.protocol.extensions.changes import ChangesReply, ChangesRequest
 from ibi.runtime.tasks import DoneBy
@@ -89,7 +89,7 @@ def samples(text: str) -> dict[str, float]:
 )
 def test_each_request_has_one_of_few_kinds(method: str, target: bytes, kind: str) -> None:
     assert kind_of_request(method, target) == kind
-    assert kind in KINDS
+    assert kind in REQUEST_KINDS
 
 
 @pytest.mark.one_store("sqlite", "a token that another process has made counts at once there")

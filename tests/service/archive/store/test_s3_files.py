@@ -20,7 +20,7 @@ from ibi.archive.store.s3_files import UNLISTED_SECONDS, S3Files
 from ibi.archive.store.tables.fixity import FileFault
 from ibi.errors import SetupError
 from ibi.identifier.forms import IBIForms, parse_ibi
-from ibi.runtime.database import session_lock
+from ibi.runtime.database import advisory_lock
 from support.archive.preservation_fixture import NAME, OTHER, WHO, ArchiveFolder, make_archive
 from support.engines.postgresql import PostgreSQL
 from support.engines.seaweedfs import BUCKET, KEY, SECOND, SECRET, SeaweedFS
@@ -208,7 +208,7 @@ def test_one_of_several_nodes_places_and_removes_files_at_a_time(
     del s3
     store = postgresql.new_database()
     one, other = (S3Files(tmp_path / name, place, OWNER, store=store) for name in ("one", "other"))
-    monkeypatch.setattr(session_lock, "WAIT_SECONDS", 1)
+    monkeypatch.setattr(advisory_lock, "WAIT_SECONDS", 1)
     with one.placing() as check:
         with (
             pytest.raises(SetupError, match="the lock of files in the database cannot be held"),

@@ -15,7 +15,7 @@ from ibi.archive.oai import envelope
 from ibi.identifier.forms import IBIForms
 from ibi.web.formats import RECORD_FORMATS, oai_dc, openaire
 from ibi.web.formats.oai_dc import three_letters
-from ibi.web.formats.record import KINDS, ItemKind
+from ibi.web.formats.record import ITEM_KINDS, ItemKind
 from support.archive.archive_fixture import NewArchive
 from support.archive.oai_provider_fixture import Repository, identifiers, repository, texts, valid
 
@@ -203,9 +203,9 @@ def test_openaire_is_told_of_no_file_that_is_not_open(
     assert written["language"] == ["und"]
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.datacite} {kind.genre}")
+@pytest.mark.parametrize("kind", ITEM_KINDS, ids=lambda kind: f"{kind.datacite} {kind.genre}")
 def test_every_kind_has_a_type_of_coar(kind: ItemKind) -> None:
-    words = KINDS[kind]
+    words = ITEM_KINDS[kind]
     written = openaire_of({"type": [words[0]]})["resourceType"][0]
     assert written.startswith("other ") is (kind.datacite == "Collection")
 

@@ -12,7 +12,7 @@ from ibi.errors import ParseError, PeerSilent
 from ibi.identifier.forms import IBIForms
 from ibi.protocol.extensions.tombstone import Tombstone
 from ibi.resolver.model.alert import (
-    KINDS,
+    ALERT_KINDS,
     MOST_SILENT,
     STATUS,
     TITLE,
@@ -43,7 +43,7 @@ def test_every_kind_can_be_said(kind: AlertKind) -> None:
 
 
 def test_every_kind_decides_each_property() -> None:
-    assert list(KINDS) == list(AlertKind)
+    assert list(ALERT_KINDS) == list(AlertKind)
     assert [
         each.name
         for each in fields(KindProperties)
@@ -173,7 +173,7 @@ def test_only_where_an_administrator_can_look_into_it_is_one_named_in_the_text(k
         if kind is not AlertKind.BAD_URL
         else False
     )
-    assert named == KINDS[kind].investigated
+    assert named == ALERT_KINDS[kind].investigated
 
 
 def test_that_an_item_is_known_is_told_where_what_was_asked_of_it_is_not_there() -> None:

@@ -7,15 +7,17 @@ from typing import Any
 import pytest
 
 from ibi.archive.admin.item_pages import ItemFormPage
-from ibi.web.administration.deposit_form import KINDS, MORE_NAMES, values
+from ibi.web.administration.deposit_form import DEPOSIT_KINDS, MORE_NAMES, values
 from ibi.web.formats.record import OTHER, kind_of
 
-WORDS = [(kind, word) for kind, each in KINDS.items() for word in each.types]
+WORDS = [(kind, word) for kind, each in DEPOSIT_KINDS.items() for word in each.types]
 
 
 def test_each_field_of_a_kind_alone_has_its_label_and_its_place() -> None:
-    assert [f"{kind}.{name}" for kind, each in KINDS.items() for name in each.elements] == list(MORE_NAMES)
-    for kind, each in KINDS.items():
+    assert [f"{kind}.{name}" for kind, each in DEPOSIT_KINDS.items() for name in each.elements] == list(
+        MORE_NAMES
+    )
+    for kind, each in DEPOSIT_KINDS.items():
         shown = values(ItemFormPage({"kind": [(kind, "")]}), "en")
         assert [name for name, *_ in shown["own"]] == list(each.elements)
         assert [name for name, *_ in shown["numbers"]] == list(each.numbers)
@@ -37,7 +39,7 @@ def test_a_type_that_is_known_is_chosen_in_its_kind_and_kept_as_it_is_spelled(wo
         "kind": expected, "types": ["second", "third"], "chosen": found["chosen"], "type_text": word.upper(),
         "type_other": "",
     }  # fmt: skip
-    assert found["chosen"] in KINDS[expected].types
+    assert found["chosen"] in DEPOSIT_KINDS[expected].types
     assert kind_of([found["chosen"]]) == meant
 
 

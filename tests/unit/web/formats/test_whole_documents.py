@@ -15,7 +15,7 @@ from ibi.identifier.forms import IBIForms
 from ibi.protocol.vocabulary import ItemState
 from ibi.web.formats import FORMATS, RECORD_FORMATS, embedded, openaire
 from ibi.web.formats.citation import STYLES, plain
-from ibi.web.formats.record import KINDS, record
+from ibi.web.formats.record import ITEM_KINDS, record
 
 FORMS = IBIForms.parse("rep archive.example/first/2026/09.14.16.40 ibip 32G4GKPW/4GE5BA8")
 TIMESTAMP = "2026-09-15T16:40:00Z"
@@ -140,5 +140,5 @@ def test_every_kind_has_a_concept_but_those_that_coar_lacks() -> None:
         return openaire.write(named).partition("/resource_type/")[2].partition('"')[0]
 
     assert concept("a word that no kind has") == "c_1843"  # other
-    others = {kind.datacite for kind, words in KINDS.items() if concept(words[0]) == "c_1843"}
+    others = {kind.datacite for kind, words in ITEM_KINDS.items() if concept(words[0]) == "c_1843"}
     assert others == {"Collection"}

@@ -24,7 +24,7 @@ _PROBLEM: Final = "the lock of {name} in the database cannot be held: {reason}"
 
 
 @contextmanager
-def session_lock(store: str, name: str) -> Iterator[Callable[[], None]]:
+def advisory_lock(store: str, name: str) -> Iterator[Callable[[], None]]:
     """Hold the lock; yields `check`, which raises SetupError if it was lost. Raises SetupError."""
     # Imported here, because the driver is an extra.
     import psycopg
