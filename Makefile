@@ -11,13 +11,9 @@ try:  ## start a whole network with sample items on this machine
 test:  ## everything that must hold: format, lint, types, tests
 	./test.sh
 
-# No test of these opens a socket and all of them compute, so there is nothing to gain from more processes than cores;
-# a file stays in one process, as the tests of style share what they have read.
 quick:  ## the tests that open no socket and start no server, with fewer examples of each property
 	. tools/environment.sh && environment requirements/dev.txt && unset PYTHONDONTWRITEBYTECODE && \
-		exec "$$bin/python" -m pytest -q \
-		--numprocesses=$$(getconf _NPROCESSORS_ONLN) --dist=loadfile -m "not long" --hypothesis-profile=few \
-		tests/unit tests/style tests/conformance/test_vectors*.py
+		exec "$$bin/python" tools/quick.py
 
 test-313:  ## the same with Python 3.13
 	IBI_PYTHON=python3.13 ./test.sh

@@ -1,7 +1,7 @@
-"""`make quick`: the tests that open no socket and start no server, half of their files in each of two processes.
+"""`make quick`: the tests that open no socket and start no server, in as many processes as there are cores.
 
-Workers of pytest-xdist would each collect all tests, which takes as long as it takes to run them; here each process
-collects only what it runs. The folder of the tests of style stays in one process, as these share what they have read.
+Workers of pytest-xdist would each collect all tests; here each process collects only what it runs. The folder of the
+tests of style stays in one process, as these share what they have read.
 """
 
 from __future__ import annotations
@@ -9,12 +9,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 FOLDERS: Final = ("tests/unit", "tests/conformance/test_vectors*.py")
 TOGETHER: Final = "tests/style"
+MEMORY: Final = "/dev/shm"  # noqa: S108 - a folder of a random name is made in it
+"""Where files lie in memory, so that none waits for a disk, and none is left."""
 STYLE_WEIGHT: Final = 500_000
 """What the tests of style weigh, in bytes of other tests that take as long."""
 OPTIONS: Final = ("-q", "-p", "no:xdist", "-m", "not long", "--hypothesis-profile=few")
@@ -30,11 +33,13 @@ def dealt(weights: dict[str, int], groups: int) -> list[list[str]]:
     return [sorted(group) for group in found if group]
 
 
-def started(python: str, files: Sequence[str], options: Iterable[str]) -> subprocess.Popen[str]:
+def started(
+    python: str, files: Sequence[str], options: Iterable[str], environment: Mapping[str, str]
+) -> subprocess.Popen[str]:
     """Start pytest for these files; what it prints is kept until it is read."""
     words = [python, "-m", "pytest", *OPTIONS, *options, *files]
     return subprocess.Popen(  # noqa: S603 - our own words
-        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
     )
 
 
@@ -43,12 +48,16 @@ def main(options: Sequence[str]) -> int:
     files = [path for pattern in FOLDERS for path in _test_files(pattern)]
     weights = {str(path): path.stat().st_size for path in files}
     weights[TOGETHER] = STYLE_WEIGHT
-    running = [started(sys.executable, group, options) for group in dealt(weights, os.cpu_count() or 1)]
     statuses = []
-    for process in running:
-        output, _ = process.communicate()
-        print(output, flush=True)
-        statuses.append(process.returncode)
+    with TemporaryDirectory(prefix="ibi-quick-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as name:
+        groups = dealt(weights, os.cpu_count() or 1)
+        running = [
+            started(sys.executable, group, options, {**os.environ, "TMPDIR": name}) for group in groups
+        ]
+        for process in running:
+            output, _ = process.communicate()
+            print(output, flush=True)
+            statuses.append(process.returncode)
     return next((status for status in statuses if status), 0)
 
 

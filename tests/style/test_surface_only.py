@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -53,8 +54,16 @@ def _is_private(name: object) -> bool:
     return isinstance(name, str) and name[:1] == "_" != name[1:2] and name[1:].isidentifier()
 
 
+_MAY_TOUCH = re.compile(
+    r"(?<!self)(?<!cls)\._[^\W_]|[\"']_[^\W_]|import\b[^\n]*\b_[^\W_]|^\s+_\w+(?: as \w+)?,$", re.MULTILINE
+)
+"""What a text that touches one has: to look at all nodes costs far more."""
+
+
 def touched(text: str) -> Iterator[tuple[int, str]]:
     """Yield (line, name) of each private name of another: reached by a point, imported, or named in a string."""
+    if not _MAY_TOUCH.search(text):
+        return
     nodes = nodes_of(ast.parse(text))
     typing = {id(node.args[0]) for node in nodes if isinstance(node, ast.Call) and _makes_variable(node)}
     for node in nodes:

@@ -171,6 +171,10 @@ _PROSE: Final = re.compile(rf"\b(?:{'|'.join(sorted(_IN_PROSE, key=len, reverse=
 _PARTS: Final = _plurals(EVERYWHERE) | _plurals(IN_NAMES)
 _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _NAME: Final = re.compile(r"[^\W\d]\w*")
+_NO_NAMES: Final = re.compile(
+    r"(\"\"\"|''').*?\1|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|#[^\n]*|\bpytest\.mark\b", re.DOTALL
+)
+"""Texts, comments, and the one name that half of all tests use."""
 _AFTER_A_SHARP: Final = re.compile("#.*")
 _LETTERS: Final = re.compile("[a-z]+")
 _SINGLE: Final = frozenset(word for word in _IN_PROSE if " " not in word)
@@ -282,7 +286,7 @@ def of_module(path: str, text: str) -> Iterator[WordFound]:
     """The private words of a Python module: in its names, docstrings and comments."""
     in_sentences = _may_hold(text)
     if not in_sentences and not any(
-        in_name(name) or name in BARE_CLASSES for name in set(_NAME.findall(text))
+        in_name(name) or name in BARE_CLASSES for name in set(_NAME.findall(_NO_NAMES.sub(" ", text)))
     ):
         return
     module = _read(ast.parse(text))
