@@ -11,6 +11,8 @@ import shutil
 import signal
 import sys
 import time
+from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,8 +25,7 @@ from support.engines.postgresql import PostgreSQL, programs
 from support.engines.seaweedfs import SeaweedFS, running_seaweedfs, weed
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Generator, Iterator
 
 ALONE = "mark.alone"  # stands in every file with tests that run alone
 LONG_SECONDS = 400  # what is long by itself, on a machine that has much else to do
@@ -108,22 +109,50 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parts("--beside", action="store_true", help="only what may run beside other tests")
     parts("--alone", action="store_true", help="only what must run alone")
     parts("--first-cases", action="store_true", help="the first of each table of cases in FIRST_CASES")
+    parts("--thirds", action="store_true", help="every third test of each file in tests/service")
 
 
 def _take_part(config: pytest.Config, items: list[pytest.Item]) -> None:
-    alone, beside, first = (config.getoption(f"--{name}") for name in ("alone", "beside", "first-cases"))
-    if not (alone or beside or first):
-        return
-    taken, left, met = list[pytest.Item](), list[pytest.Item](), set[str]()
+    wanted = [_of_one_part(config), _of_first_cases(config), _of_thirds(config)]
+    taken, left = list[pytest.Item](), list[pytest.Item]()
     for item in items:
-        fits = not (alone or beside) or (item.get_closest_marker("alone") is not None) == alone
+        (taken if all(is_wanted(item) for is_wanted in wanted) else left).append(item)
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = taken
+
+
+def _of_one_part(config: pytest.Config) -> Callable[[pytest.Item], bool]:
+    alone, beside = config.getoption("--alone"), config.getoption("--beside")
+    if not (alone or beside):
+        return lambda _: True
+    return lambda item: (item.get_closest_marker("alone") is not None) == alone
+
+
+def _of_first_cases(config: pytest.Config) -> Callable[[pytest.Item], bool]:
+    if not config.getoption("--first-cases"):
+        return lambda _: True
+    met = set[str]()
+
+    def is_first(item: pytest.Item) -> bool:
         test = item.nodeid.partition("[")[0]
-        if first and not FIRST_CASES.isdisjoint(item.path.parts):
-            fits = fits and test not in met
+        is_new = test not in met
         met.add(test)
-        (taken if fits else left).append(item)
-    config.hook.pytest_deselected(items=left)
-    items[:] = taken
+        return is_new or FIRST_CASES.isdisjoint(item.path.parts)
+
+    return is_first
+
+
+def _of_thirds(config: pytest.Config) -> Callable[[pytest.Item], bool]:
+    if not config.getoption("--thirds"):
+        return lambda _: True
+    seen = Counter[Path]()
+
+    def is_wanted(item: pytest.Item) -> bool:
+        seen[item.path] += 1
+        return seen[item.path] % 3 == 1 or "service" not in item.path.parts
+
+    return is_wanted
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
