@@ -176,15 +176,15 @@ class _Assembly:
         self._own_pages = WithAssets(self.administration, lambda: branding().assets)
         self.counter = ReaderCounter(stores.metrics)
         stores.metrics.follow(self.counter, lambda: len(stores.registry.archives()), lambda: 0)
-        kept = stores.knowledge
+        knowledge = stores.knowledge
         stores.metrics.follow_stores(
-            lambda: kept.cache.dropped,
-            lambda: kept.hints.dropped,
-            lambda: kept.evidence.overflow,
-            lambda: kept.disputes,
+            lambda: knowledge.cache.dropped,
+            lambda: knowledge.hints.dropped,
+            lambda: knowledge.evidence.overflow,
+            lambda: knowledge.disputes,
         )
         stores.knowledge.cache.prefetch()
-        self.fast_path = FastPath(stores.redirects, self.counter, kept.cache.now, kept.cache.boot)
+        self.fast_path = FastPath(stores.redirects, self.counter, knowledge.cache.now, knowledge.cache.boot)
         self.fast_path.renew = self._renew
 
     def make(self, settings: ResolverSettings) -> ResolverService:

@@ -201,7 +201,7 @@ class ResolverService:
         return sum(each.service in suspended for each in self._stores.registry.archives()) if suspended else 0
 
     def take_over(self, before: ResolverService | None) -> None:
-        """Withhold cached redirects from now on, in place of the service `before`."""
+        """Suspend cached redirects from now on, in place of the service `before`."""
         if before is not None:
             before.hand_over()
         self._suspend()
@@ -211,7 +211,7 @@ class ResolverService:
         self._breakers.on_change = lambda: None
 
     def _suspend(self) -> None:
-        """Withhold cached redirects to Archives that may have died: another may hold a copy. Log changes."""
+        """Suspend cached redirects to Archives that may have died: another may hold a copy. Log changes."""
         self._stores.redirects.suspend(self._breakers.unreliable())
         open_now = self._breakers.open_circuits()
         for name in open_now.keys() - self._open_circuits:

@@ -61,7 +61,7 @@ class DepositLabels:
         step = granularity_of(self._settings.granularity)
         directory = self._directory
         row = self._row = minting_row(directory.path)
-        # A row needs no note, so its waiting room need not be entered and left.
+        # With a row, there is no file that says which processes mint: nothing is to be entered and left.
         kind = _WaitingRoom if row is None else WaitingRoom
         entered = kind(directory.path, directory.machine, prefixes=generator.prefixes, state=row)
         # At 60 seconds, the labels of a single deposit take longer than LONGEST_WAIT.

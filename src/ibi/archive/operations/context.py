@@ -33,7 +33,7 @@ class ArchiveContext(OperationContext):
 
     `served`: the item store of the server, None for a command; `upload` opens an upload of the server, None:
     files are given by paths; `jobs`: those of this data directory; `indexer` makes the indexer, which the
-    caller closes; `is_administrator`: whether an administrator acts; `access_for`: whether results may have
+    caller closes; `is_administrator`: whether an administrator acts; `may_read`: whether results may have
     facts that need the scope `read`; `files`: staged files of the request, which its reader discards unless
     an item lists them; `request_key`: the Idempotency-Key of a deposit, "" for none.
     """
@@ -42,7 +42,7 @@ class ArchiveContext(OperationContext):
     jobs: Jobs
     indexer: Callable[[Catalogue], Indexer]
     is_administrator: bool
-    access_for: bool = True
+    may_read: bool = True
     served: ItemStore | None = None
     upload: Callable[[str], AbstractContextManager[Path]] | None = None
     files: Files = field(default_factory=dict)
@@ -104,7 +104,7 @@ class ActingOnArchive:
     def _context(self, who: str, request: Request, may: Callable[[Scope], bool]) -> ArchiveContext:
         return ArchiveContext(
             who=who, say=partial(say_to, request), directory=self.directory, jobs=self.jobs, indexer=self.indexer,
-            is_administrator=may(Scope.ADMIN), access_for=may(Scope.READ), served=self.item_store,
+            is_administrator=may(Scope.ADMIN), may_read=may(Scope.READ), served=self.item_store,
             upload=lambda upload: self.upload(upload, who),
         )  # fmt: skip
 

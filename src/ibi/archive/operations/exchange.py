@@ -105,7 +105,7 @@ def copy(context: ArchiveContext, fields: CopyFields) -> dict[str, Any]:
     with _slot(), context.item_store() as item_store:
         copier = copier_of(context, item_store)
         held = asyncio.run(copier.copy(name, context.who, fields.archive, private=fields.private))
-        return item_facts(item_store.catalogue, held, with_history=context.access_for)
+        return item_facts(item_store.catalogue, held, with_history=context.may_read)
 
 
 def _named(text: str) -> Name:

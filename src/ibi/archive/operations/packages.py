@@ -85,7 +85,7 @@ def take(context: ArchiveContext, fields: BagFields) -> dict[str, Any]:
         # The file name of an upload is random, so it cannot be the title.
         title = fields.title or ("BagIt" if context.upload else path.name)
         held = take_bag(item_store, path, context.who, title=title)
-        return item_facts(item_store.catalogue, held, with_history=context.access_for)
+        return item_facts(item_store.catalogue, held, with_history=context.may_read)
 
 
 def _history(catalogue: Catalogue, holding: Holding) -> list[ItemEvent]:

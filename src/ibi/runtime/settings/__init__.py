@@ -262,8 +262,8 @@ class ResolverSettings(_Addressed):
     negative_seconds: int = 60
     """How long the negative cache keeps that no Archive holds an item; 0: never."""
     redirect_seconds: int = 0
-    """How long caches of others may reuse a redirect that depends on no reader; 0: never (note 3: caching of
-    redirects)."""
+    """How long caches of others may reuse a redirect that depends on no reader; 60 at most, 0: never (note 3: caching
+    of redirects)."""
     redirect_mebibytes: int = 96
     """How much memory each process takes for its cached redirects, about two thirds of a kibibyte for each."""
     original_days: int = 30
