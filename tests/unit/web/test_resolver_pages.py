@@ -22,7 +22,7 @@ from ibi.resolver.model.alert import STATUS, Alert, AlertKind, Coverage, in_engl
 from ibi.resolver.model.archive import NOT_KNOWN, ArchiveResponse
 from ibi.resolver.model.statements import ArchiveStatement, RoundStatements, Statements
 from ibi.resolver.model.suggestion import Absence, Responsible
-from ibi.resolver.pages.alert_details import MOST_NAMED, MOST_ROUNDS
+from ibi.resolver.pages.alert_details import MOST_NAMED, MOST_SHOWN_ROUNDS
 from ibi.resolver.pages.explanation import Explanation
 from ibi.resolver.pages.page_language import PageLanguage
 from ibi.resolver.pages.site import RegistrationPage
@@ -154,7 +154,7 @@ def test_of_very_many_archives_the_page_stays_small_whatever_they_said() -> None
     evil = '"><img src=x onerror=alert(1)>' + "&'\"" * 3000
     statement = ArchiveStatement("a" * 9_000, "b" * 9_000, "silent", PeerSilent("{evil}", evil=evil))
     one_round = RoundStatements(1, evil, (evil,) * 9, evil, (), (("nothing known", 9_999), ("silent", 9_999)))
-    rounds = (one_round._replace(named=(statement,) * MOST_NAMED), *(one_round,) * (MOST_ROUNDS - 1))
+    rounds = (one_round._replace(named=(statement,) * MOST_NAMED), *(one_round,) * (MOST_SHOWN_ROUNDS - 1))
     silent = ((OTHER, PeerSilent("no whole answer within 3 s")),) * 10_000
     value = Alert(
         AlertKind.INCOMPLETE,

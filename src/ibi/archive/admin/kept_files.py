@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ibi.archive.api.uploads import MOST_UPLOADS
 from ibi.archive.model.file_names import media_type
 from ibi.archive.model.item import StoredFile
 from ibi.errors import BadItem, NotHeld
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ibi.archive.store.item_store import ItemStore
 
 
-MOST_KEPT: Final = 90
+MOST_KEPT: Final = MOST_UPLOADS - 10
 """Files that wait in one form; an account may have ten uploads more under way."""
 
 _TOO_MANY: Final = 429  # the status of a refusal

@@ -94,9 +94,9 @@ class AcknowledgmentCounter:
                 # In a thread, because the transaction waits for the disk and for other writers.
                 used_up = await asyncio.to_thread(self._count, batch)
                 for (_, client), given, counted in zip(pending, pending.values(), batch, strict=True):
-                    # A key is used up when it has counted the readers that it may: one from a client that is
-                    # not trusted, as many as it was made for (`most`) from another. So it is also used up by a client
-                    # that is not trusted and reports several readers, of whom one was counted.
+                    # A key is used up when it has counted the readers that it may: as many as it was made for, or
+                    # one if the client is not trusted. So a client that is not trusted uses it up, too, if it
+                    # reports several readers, of whom one is counted.
                     if counted.key in used_up or (counted is not given and given.readers > 1):
                         self.record.use_up(counted, client)
             except Exception:  # noqa: BLE001 - a fault of ours must not end the counting of later ones

@@ -190,7 +190,7 @@ def _to(alert: Alert, concerned: tuple[Responsible, ...]) -> tuple[str, ...]:
 MOST_NAMED: Final = 30
 """Archives that one alert names with their responses; beyond that, those without the item are counted."""
 
-MOST_ROUNDS: Final = 8
+MOST_SHOWN_ROUNDS: Final = 8
 """Rounds that one alert shows: the last ones, which led to it."""
 
 _NOTHING: Final = "nothing known"
@@ -201,7 +201,7 @@ def with_responses(alert: Alert, explanation: Explanation) -> Alert:
     """Add to an alert what each Archive answered in the rounds that led to it."""
     if alert.coverage is None or not explanation.rounds:
         return alert
-    rounds = explanation.rounds[-MOST_ROUNDS:]
+    rounds = explanation.rounds[-MOST_SHOWN_ROUNDS:]
     # Of a thousand Archives, nearly all answer that they do not know the item. A page that names them all
     # would help no reader, so these are only counted if there are too many.
     responses = [

@@ -5,7 +5,8 @@ The states of an Archive (in the README of this folder: how each is stored):
     closed      it is asked
     open        it failed: it is not asked for 30 s, the second time in a row for 60 s, 300 s at most
     half open   that time has passed: one probe decides whether the circuit closes or stays open
-    paused      it asked for a pause (429 or 503 with Retry-After): it is not asked for that long
+    paused      it asked for a pause (429 or 503 with Retry-After), and again when it was probed: it is not asked for
+                that long, a minute at most
 
 "Suspended" means open, half open or paused. A suspended Archive may hold the item all the same, so readers get
 "incomplete" (503), not "not found" (404).

@@ -285,8 +285,8 @@ class Resolution:
         if following is not None:
             return self._alert(AlertKind.TOO_FAR, subjects, following[0])
         if not in_time and self._editions >= MOST_ROUNDS:
-            # Rounds of later editions do not count against the limit, only against the time: so many have used it up,
-            # and no Archive that was silent.
+            # Rounds of later editions count in `_editions` alone, not against MOST_ROUNDS. So many of them have used up
+            # the time: it was not used up by silent Archives.
             alert = self._alert(AlertKind.TOO_FAR, subjects, self.query.ibi)
             return replace(alert, kind=AlertKind.TOO_FAR, coverage=None, wait=None)
         # A later round asks for a related item, such as a translation: the alert names it if no Archive knows it.

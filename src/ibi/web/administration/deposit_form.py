@@ -54,7 +54,7 @@ DEPOSIT_KINDS: Final = {
 }
 """The kinds of items that the form knows, by the value of the field `kind`."""
 
-KIND_NAMES: Final = {
+DEPOSIT_KIND_NAMES: Final = {
     "article": "Article",
     "thesis": "Thesis or dissertation",
     "dataset": "Data",
@@ -159,7 +159,7 @@ def values(page: ItemFormPage, language: str) -> dict[str, Any]:
     rest, absent = _others(page, shown, typed)
     titles = [tag for _, tag in (*typed.get("dc.title", ()), *typed.get("dc.description", ())) if tag]
     return {
-        "kinds": KIND_NAMES,
+        "kinds": DEPOSIT_KIND_NAMES,
         "kind": kind,
         "shown": shown,
         "people": _people(page, typed),
@@ -387,7 +387,7 @@ def _proposed(page: ItemFormPage, language: str) -> str:
 
 def type_name(text: str) -> str:
     """Return the label of a type, or the type itself if the form has no label for it."""
-    return TYPE_NAMES.get(text) or KIND_NAMES.get(text) or text
+    return TYPE_NAMES.get(text) or DEPOSIT_KIND_NAMES.get(text) or text
 
 
 def field_of(name: str) -> str:
