@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -32,11 +34,14 @@ class Server:
     looked: threading.Event = field(default_factory=threading.Event)
     looks: list[Callable[[], Any]] = field(default_factory=list)
     """What each look of the thread meets, of which there may be as many as are listed here."""
+    meet: Callable[[], object] = lambda: None
+    """What each attempt does first."""
     more: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
 
     def connect(self, **options: object) -> object:
         assert options["host"] == "db.example"
         self.attempts += 1
+        self.meet()
         self.now += self.seconds
         raise psycopg.OperationalError(self.reason)
 
@@ -128,6 +133,51 @@ def test_a_refusal_shows_that_a_server_is_there_again(server: Server) -> None:
     server.seconds, server.reason = 0.0, "FATAL: not yet"
     until(lambda: refusal(engine) == f"{REFUSED}not yet")
     assert server.pauses == []
+
+
+def lookers(before: set[threading.Thread]) -> list[threading.Thread]:
+    """The threads that look for a server, of those that are new."""
+    return [each for each in threading.enumerate() if each not in before]
+
+
+def test_of_two_threads_that_find_it_at_once_one_has_it_looked_for(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.looks = [server.soon, server.soon]
+    server.seconds = 1.1
+    before, together, said = set(threading.enumerate()), threading.Barrier(2), threading.Barrier(2)
+    server.meet = lambda: together.wait(30)
+    getpid = os.getpid
+
+    def slow() -> int:
+        if together.n_waiting == 0 and server.attempts == 2 and threading.current_thread() in asking:
+            with suppress(threading.BrokenBarrierError):
+                said.wait(0.2)  # only a thread that is alone here waits so long
+        return getpid()
+
+    monkeypatch.setattr(os, "getpid", slow)
+    engine = open_engine(STORE)
+    asking = [threading.Thread(target=refusal, args=(engine,)) for _ in range(2)]
+    for each in asking:
+        each.start()
+    for each in asking:
+        each.join(30)
+    assert [each.daemon for each in lookers(before)] == [True]
+
+
+def test_nobody_looks_for_the_server_of_an_engine_that_is_gone(server: Server) -> None:
+    server.looks = [server.late]
+    server.seconds = 1.1
+    before = set(threading.enumerate())
+    engine = open_engine(STORE)
+    refusal(engine)
+    [looking] = lookers(before)
+    engine.dispose()
+    del engine
+    gc.collect()
+    server.more.release()
+    looking.join(30)
+    assert (looking.is_alive(), server.pauses, server.looks) == (False, [1.0], [])
 
 
 def test_a_fork_asks_by_itself_because_it_has_no_thread_that_looks(
