@@ -177,10 +177,8 @@ def test_each_version_is_told_from_all_others(tmp_path: Path) -> None:
         if versions == ("things_0002",):
             check_version(engine, chain)
         else:
-            needed = (
-                f"{path} has version {''.join(versions)}, but this program needs version things_0002: it was written by "
-                "another version"
-            )
+            needs = "but this program needs version things_0002: it was written by another version"
+            needed = f"{path} has version {' '.join(versions)}, {needs}"
             refused = refusal(partial(check_version, engine, chain))
             assert refused == (needed if len(versions) == 1 else foreign)
         assert open_files(tmp_path) == []
