@@ -34,7 +34,7 @@ class MemoryS3:
     """What each call raises instead of an answer."""
     seconds: float = 0.0
     """How long each call takes."""
-    now: float = 1000.0
+    now: float = 0.5
 
     def keys(self) -> list[str]:
         """The keys of all objects."""
@@ -48,14 +48,24 @@ class MemoryS3:
         """The clock of clients."""
         return self.now
 
+    def take(self) -> None:
+        """Let the time of a call pass, and raise what it is to raise."""
+        self.now += self.seconds
+        if self.failing is not None:
+            raise self.failing
+
+    def list(self, folder: str | None = None) -> Iterator[Any]:
+        """The pages of a list, of which the first is fetched when it is taken."""
+        self.calls.append(("list", (folder,), {}))
+        self.take()
+        yield from self.store.list(folder)
+
     def __getattr__(self, name: str) -> Any:
         called = getattr(self.store, name)
 
         def call(*arguments: Any, **named: Any) -> Any:
             self.calls.append((name, arguments, named))
-            self.now += self.seconds
-            if self.failing is not None:
-                raise self.failing
+            self.take()
             return called(*arguments, **named)
 
         return call
@@ -72,6 +82,7 @@ def memory_s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryS3]:
 
     def sign(store: object, method: str, key: str, until: Any) -> str:
         assert store is bucket
+        bucket.take()
         return f"http://signed.example/{key}?{method}&{until.total_seconds():g}"
 
     modules: dict[str, Any] = {
