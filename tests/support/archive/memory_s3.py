@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from secrets import token_hex
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -36,7 +37,7 @@ class MemoryS3:
     """How long each call takes."""
     now: float = 0.5
 
-    def keys(self) -> list[str]:
+    def names(self) -> list[str]:
         """The keys of all objects."""
         return sorted(each["path"] for page in self.store.list() for each in page)
 
@@ -97,6 +98,7 @@ def memory_s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryS3]:
         patch.setattr(s3_client, "import_module", module)
         patch.setattr(s3_client, "time", bucket)
         patch.setenv("AWS_ENDPOINT_URL", ENDPOINT)
+        patch.setenv("AWS_TEST", token_hex(8))  # clients are kept for each environment
         for name in ("AWS_ENDPOINT_URL_S3", "AWS_SHARED_CREDENTIALS_FILE", "AWS_PROFILE"):
             patch.delenv(name, raising=False)
         yield bucket

@@ -136,7 +136,7 @@ def test_objects_are_put_read_copied_listed_and_deleted(
     client.delete([])
     assert len(bucket.calls) == calls
     client.delete(["a/one", "a/none"])
-    assert bucket.keys() == ["a/two", "b/one"]
+    assert bucket.names() == ["a/two", "b/one"]
     assert client.signed("a/two", 300) == "http://signed.example/a/two?GET&300"
 
 
