@@ -146,7 +146,7 @@ def search(index: SearchIndex, query: SearchQuery) -> SearchResults:
 def count(index: SearchIndex, query: SearchQuery, budget: CpuBudget) -> int:
     """Count what a search finds, at most LOOKED_AT and one more; the budget is shared. Raises SearchTooLong."""
     known = _is_known(index, query.person)
-    match = match_expression(query, known=known, begun=True) if has_words(query) else ""
+    match = match_expression(query, known=known) if has_words(query) else ""
     return len(_newest(index, match, budget)) if match else 0
 
 
@@ -156,7 +156,7 @@ def _numbered(
     """Return one of the pages, which have numbers, of items in this order."""
     ranked = numbers[:LOOKED_AT]
     end = query.page * PER_PAGE
-    more = len(ranked) > end and query.page < MOST_PAGES
+    more = len(ranked) > end  # never after page MOST_PAGES
     return SearchResults(
         query,
         _entries(index, ranked[end - PER_PAGE : end]),

@@ -88,7 +88,7 @@ def words_of(
         for value, _ in dublin_core.get(name, ())
     )
     language_text = language or next((value for value, _ in dublin_core.get("language", ())), "")
-    dated = date_in((value, tag or language or "") for value, tag in dublin_core.get("date", ()))
+    dated = date_in((value, "") for value, _ in dublin_core.get("date", ()))  # a year is the same in each language
     identifiers = _plain(
         " ".join(_by_itself(value) for value, _ in dublin_core.get("identifier", ()))[:LONGEST_ITEM_TEXT]
     )

@@ -85,10 +85,84 @@ def test_at_most_three_spellings_the_most_frequent_first(tmp_path_factory: pytes
         assert MOST_SPELLINGS == 3
 
 
+@pytest.fixture(scope="module")
+def near(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SearchIndex]:
+    """An index of words that are one error away from others, some of them in many items."""
+    archive = make_archive(tmp_path_factory.mktemp("near") / "archive", "archive.example", {})
+    titles = (
+        ["rate"] * 8 + ["bate"] * 7 + ["cate"] * 7 + ["date"] * 5 + ["fate"] * 4 + ["gate"] * 3 + ["hate"] * 2
+    )
+    titles += ["hole", "pole", "role", "sole", "tole", "vole", "hole", "pole bate", "rate mole", "uso 1999"]
+    titles += ["alfa beta gama delta iota kapa lima", LONG, f"{LONG}y"]
+    archive.load(
+        *(item(number, title, date="2000") for number, title in enumerate(titles, 1)),
+        *(item(number, "gate", date="2001") for number in (101, 102)),
+        item(103, "hate", date="2002"),
+    )
+    with closing(indexed(archive)) as found, closing(archive.catalogue):
+        yield found
+
+
+LONG = "abcdefghijklmnopqrstuvwx"
+SIX, SEVEN = "alfx betx gamx deltx iotx kapx", "alfx betx gamx deltx iotx kapx limx"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ({"text": "xate", "year": "2001"}, [("gate", 2)]),  # the sixth by its frequency
+        # The seventh would be of this year; as it is not looked up, the year is given up.
+        ({"text": "xate", "year": "2002"}, [("rate", 9), ("bate", 8), ("cate", 7)]),
+        ({"text": "bate mole"}, [("rate mole", 1)]),  # the twelfth attempt
+        ({"text": "mole bate"}, []),  # "pole bate" would be the thirteenth
+        ({"text": "usu"}, []),  # of three letters
+        ({"text": "1998"}, []),
+        ({"text": f"z{LONG[1:]}"}, [(LONG, 2)]),
+        ({"text": f"z{LONG[1:]}y"}, []),  # of more than 24 letters
+        ({"text": SIX}, [("alfa beta gama delta iota kapa", 1)]),
+        ({"text": SEVEN}, []),  # the last one is not looked up
+    ],
+)
+def test_so_many_spellings_of_so_many_words_are_looked_up(
+    near: SearchIndex, words: dict[str, str], expected: list[tuple[str, int]]
+) -> None:
+    assert spellings(near, **words) == expected
+
+
+def test_of_words_that_are_known_but_not_together_one_may_be_wrong(index: SearchIndex) -> None:
+    assert spellings(index, text="waters rivers") == [("water rivers", 2)]
+    assert spellings(index, text="waters rive") == [
+        ("water rive", 2)
+    ]  # the last may be the beginning of a word
+    assert spellings(index, text="waters river") == [("water rivers", 2), ("water river", 2)]
+    assert spellings(index, text="waters rivrs") == []  # what is known stays, where another word is not
+
+
+def test_a_spelling_may_be_as_long_as_a_text(index: SearchIndex) -> None:
+    for length, expected in ((LONGEST_TEXT, [LONGEST_TEXT]), (LONGEST_TEXT + 1, [])):
+        text = "amzonia" + " " * (length - len("amazoniaterra")) + "terra"
+        found = find_hints(index, search_query({"text": text})).spellings
+        assert [len(each.query.text) for each in found] == expected
+
+
+def test_what_is_found_is_counted_up_to_a_limit_and_then_there_are_many(
+    near: SearchIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("search", "hints"):
+        monkeypatch.setattr(f"ibi.archive.search.{module}.LOOKED_AT", 7)
+    found = find_hints(near, search_query({"text": "xate"})).spellings
+    # As far as they are counted, two of them are equally frequent: these follow the alphabet.
+    assert [(each.query.text, each.items, each.many) for each in found] == [
+        ("bate", 7, True), ("rate", 7, True), ("cate", 7, False),
+    ]  # fmt: skip
+
+
 def test_conditions_whose_absence_finds_something_are_named_the_narrowest_first(index: SearchIndex) -> None:
     found = find_hints(index, search_query({"text": "water", "year": "1999", "language": "en"}))
     assert [(each.condition, each.items) for each in found.wider] == [("language", 1), ("year", 2)]
     assert found.wider[0].query == search_query({"text": "water", "year": "1999"})
+    both = find_hints(index, search_query({"text": "rivers", "year": "1999"}))
+    assert [(each.condition, each.items, each.many) for each in both.wider] == [("year", 2, False)]
     alone = find_hints(index, search_query({"year": "1066"}))
     assert (alone.wider, alone.spellings) == ((), ())
 

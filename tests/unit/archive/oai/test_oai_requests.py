@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from ibi.archive.oai.request import (
@@ -32,7 +34,7 @@ GET = "verb=GetRecord&metadataPrefix=oai_dc&identifier="
         (f"{RECORDS}&metadataPrefix=x", "badArgument", "an argument stands twice"),
         ("verb=Identify&set=a", "badArgument", "Identify takes no argument set"),
         (f"verb=Identify&{'x' * 61}=", "badArgument", f"Identify takes no argument {'x' * 60}"),
-        ("verb=ListSets&a%7Fb%1F=", "badArgument", "ListSets takes no argument a?b?"),
+        ("verb=ListSets&a%7Eb%7Fc%1F=", "badArgument", "ListSets takes no argument a~b?c?"),
         (f"{RECORDS}&resumptionToken=x", "badArgument",
          "a resumptionToken stands alone: it knows the other arguments"),
         ("verb=ListRecords", "badArgument", "ListRecords needs the argument metadataPrefix"),
@@ -87,6 +89,14 @@ def test_what_is_right_is_read_whole(
     request = read_request(raw)
     assert request == OaiRequest(verb, arguments, first, last)
     assert request["set"] == arguments.get("set", "")
+
+
+def test_a_moment_is_one_of_utc_wherever_the_archive_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "America/Sao_Paulo")
+        time.tzset()
+        assert read_request(f"{RECORDS}&from=1970-01-02").first == 86_400
+    time.tzset()
 
 
 def test_a_format_that_there_is_not_is_named_as_far_as_it_is_short() -> None:

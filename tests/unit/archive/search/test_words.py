@@ -72,6 +72,8 @@ def test_an_item_is_found_by_each_part_of_its_description() -> None:
         (None, "pt-BR", 0, "pt"),
         ({"language": [["en", None]]}, "pt-BR", 0, "pt"),  # what is known of the item comes first
         ({"language": [["unheard of", None]]}, None, 0, ""),
+        ({"language": [[" " * 98 + "pt", None]]}, None, 0, "pt"),
+        ({"language": [[" " * 99 + "pt", None]]}, None, 0, ""),  # a hundred characters of it are read
         ({"date": [["03/12/2011", "en"]]}, None, 2011, ""),
         ({"date": [["in the years 1999 and 2000", None]]}, "en", 0, "en"),
     ],
