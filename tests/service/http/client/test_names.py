@@ -82,10 +82,10 @@ def test_a_look_up_that_was_given_up_ends_without_a_word(
 
 def test_a_download_gets_the_first_four_addresses_of_a_name_that_were_all_judged() -> None:
     """As aiohttp takes them: it would look the name up again if an address were not marked as a number."""
-    asked, found = list[tuple[str, int]](), [f"8.8.8.{number}" for number in range(4)]
+    calls, found = list[tuple[str, int]](), [f"8.8.8.{number}" for number in range(4)]
 
     async def look(host: str, port: int) -> list[tuple[str, int]]:
-        asked.append((host, port))
+        calls.append((host, port))
         return [(ip, 8080) for ip in found]
 
     def resolved(*place: Any) -> list[Any]:
@@ -102,7 +102,7 @@ def test_a_download_gets_the_first_four_addresses_of_a_name_that_were_all_judged
     assert resolved("a.example", 80) == expected
     found.append("8.8.4.4")
     assert resolved("a.example") == expected
-    assert asked == [("a.example", 80), ("a.example", 0)]
+    assert calls == [("a.example", 80), ("a.example", 0)]
     found.append("10.0.0.1")  # none of those that are tried, and yet it forbids the name
     with pytest.raises(ForbiddenAddress, match=r"^a\.example leads to an address"):
         resolved("a.example")

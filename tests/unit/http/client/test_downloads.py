@@ -120,11 +120,11 @@ PLACE: Any = SimpleNamespace(host="a.example", port=80, ssl=True)
             "a.example cannot be reached: ValueError",
         ),
         (
-            aiohttp.ClientResponseError(None, (), message="Bad \x1b status é: \n\n  line 2"),  # type: ignore[arg-type]
+            aiohttp.ClientResponseError(None, (), message="Bad \x1b status é: \n\n  line 2"),  # type: ignore[arg-type]  # its words count
             "the answer is not HTTP: Bad ? status ?",
         ),
         (
-            aiohttp.ClientResponseError(None, (), message="x" * 121),  # type: ignore[arg-type]
+            aiohttp.ClientResponseError(None, (), message="x" * 121),  # type: ignore[arg-type]  # its words count
             f"the answer is not HTTP: {'x' * 120}",
         ),
         (aiohttp.ServerDisconnectedError(), "the connection was closed before the end of the answer"),

@@ -181,7 +181,7 @@ def test_by_https_the_certificate_of_the_name_is_checked(address: str, port: int
         assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
 
 
-def test_what_nobody_uses_is_forgotten_and_what_is_used_stays() -> None:
+def test_what_is_not_used_is_forgotten_and_what_is_used_stays() -> None:
     async def play() -> list[bool]:
         pool = ConnectionPool(AddressPolicy(), None, ClientLimits())  # type: ignore[arg-type]  # nothing is looked up
         there = pool.at("a.example")
