@@ -121,6 +121,18 @@ def test_how_long_a_client_is_waited_for(play: Play) -> None:
         "app POST /a; client gone",
     ),
     Play(
+        "as much framing as there may be",
+        (CHUNKED, b"1;" + b"x" * (HEAD_BYTES + 8 - 7) + b"\r\ny\r\n", b"0\r\n\r\n"),
+        f"0 200, {FIRST_ID}, from: /a; 20 closed",
+        "app POST /a; 1 bytes",
+    ),
+    Play(
+        "a byte more of framing",
+        (CHUNKED, b"1;" + b"x" * (HEAD_BYTES + 9 - 7) + b"\r\ny\r\n", b"0\r\n\r\n"),
+        f"0 {TOO_LONG}; 2 closed",
+        "app POST /a; client gone",
+    ),
+    Play(
         "answered before it comes",
         (post(3, "/early"), 1.9, b"abc", 1.0, FAST),
         f"0 200, {FIRST_ID}, from: /early; 2.9 302, from: /fast; 22.9 closed",
@@ -214,6 +226,8 @@ def test_what_becomes_of_a_body(play: Play) -> None:
         (b"GET / HTTP/1.1\r\nhost: x\r\na: " + b"b" * HEAD_BYTES, 1.0, b"b" * 1000),
         f"0 {TOO_LONG}; 2 closed",
     ),
+    Play("as long as it may be and not whole", (b"GET /".ljust(HEAD_BYTES, b"a"),), f"10 {LATE}; 10 closed"),
+    Play("one byte longer", (b"GET /".ljust(HEAD_BYTES, b"a"), 1.0, b"a"), f"1 {TOO_LONG}; 3 closed"),
     Play("too long in one piece", (get("/fast", f"a: {'b' * HEAD_BYTES}"),), f"0 {HEAD_TOO_LONG}; 2 closed"),
     Play(
         "too long before a body", (post(3, "/a", f"a: {'b' * HEAD_BYTES}"),), f"0 {HEAD_TOO_LONG}; 2 closed"
