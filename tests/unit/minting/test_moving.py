@@ -24,7 +24,7 @@ NAME = "db.example/ibi"
 
 
 class Row:
-    """What `StateRow` is over a database; `events` is what was done with it."""
+    """What `StateRow` is for a database; `events` is what was done with it."""
 
     name = NAME
     identity = "database"

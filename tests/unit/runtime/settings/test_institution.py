@@ -110,6 +110,13 @@ def test_the_kind_of_a_picture_is_seen_from_its_bytes(content: bytes, kind: str)
     assert found == (kind, content)
 
 
+def test_the_element_of_a_drawing_is_looked_for_at_its_beginning() -> None:
+    drawing = b"<svg>".rjust(4096)
+    assert read_picture("logo", data_url(drawing)) == ("image/svg+xml", drawing)
+    with pytest.raises(SetupError, match="logo is a picture of one of these kinds"):
+        read_picture("logo", data_url(b" " + drawing))
+
+
 def test_no_picture_is_none() -> None:
     assert data_url(b"") == ""
     assert read_picture("logo", "") is None
