@@ -145,12 +145,14 @@ def test_of_several_that_open_it_one_at_a_time_may_move_what_is_damaged(tmp_path
     throttle.close()
 
 
-def test_where_the_disk_fails_no_name_is_locked_out_and_the_log_tells_what_was_not_counted(
+def test_the_file_is_for_its_owner_and_where_it_fails_no_name_is_locked_out(
     tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     throttle = FailureWindows(tmp_path / "attempts", clock)
     throttle.record_failure(ONE, "a")
     assert throttle.wait(ONE, "a") == 60.0
+    modes = [oct((tmp_path / "attempts" / each).stat().st_mode)[-3:] for each in (".", "data.mdb")]
+    assert modes == ["700", "600"]
     throttle.close()  # from now on each transaction fails
     assert throttle.wait(ONE, "a") == 0.0
     throttle.record_failure(ONE, "a")
