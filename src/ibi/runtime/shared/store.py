@@ -187,16 +187,16 @@ class SharedStore:
     def _run(self) -> None:
         from sqlalchemy.exc import SQLAlchemyError
 
-        told_at: float | None = None  # when the store was last read before it was logged as away
+        logged_at: float | None = None  # when the store was last read before it was logged as away
         while not self._ends.is_set():
             try:
                 self._listen()
             except (SQLAlchemyError, self.engine.dialect.loaded_dbapi.Error, SetupError, OSError) as error:
-                if told_at != self._read_at:
+                if logged_at != self._read_at:
                     _log.warning(
                         "the store cannot be reached: %s", str(error).splitlines()[0] if str(error) else error
                     )
-                told_at = self._read_at
+                logged_at = self._read_at
                 self._ends.wait(_RETRY)
 
     def _listen(self) -> None:
