@@ -5,6 +5,10 @@ Nothing here is a socket, and the clock is false: forty seconds of silence take 
 
 from __future__ import annotations
 
+import logging
+
+import pytest
+
 from ibi.http.server.protocol import HEAD_BYTES
 from support.servers.connection_plays import (
     CHUNKED,
@@ -303,3 +307,10 @@ def test_what_becomes_of_a_body(play: Play) -> None:
 )
 def test_what_becomes_of_a_head(play: Play) -> None:
     assert outcome(play) == (play.seen, play.heard)
+
+
+def test_what_is_wrong_with_a_request_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Any client can send it; what reads forms, and tells as much of it, is as quiet."""
+    assert outcome(Play("not HTTP", (b"hello\r\n\r\n",), ""))[0] == f"0 {NOT_HTTP}; 0 closed"
+    assert caplog.messages == []
+    assert not logging.getLogger("python_multipart.multipart").isEnabledFor(logging.WARNING)
