@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from ibi.identifier.forms import IBIForms
 from ibi.runtime.settings import ResolverSettings
 from ibi.runtime.settings.toml_file import settings_lock
 from support.concurrency.open_files import open_files
+from support.engines.documents_in_memory import Documents
 
 
 def sentence(act: Callable[[], object]) -> str:
@@ -22,43 +22,10 @@ def sentence(act: Callable[[], object]) -> str:
     return str(refused.value)
 
 
-class Document:
-    """One document while it is changed; what is written counts at the end."""
-
-    def __init__(self, text: str | None) -> None:
-        self.text = text
-
-    def write(self, text: str) -> None:
-        self.text = text
-
-
-class Documents:
-    """The documents of a shared store, in memory; `events` is what was done with them."""
-
-    def __init__(self, **texts: str) -> None:
-        self.texts = {f"{name}.toml": text for name, text in texts.items()}
-        self.events = list[str]()
-
-    def read(self, name: str) -> str | None:
-        return self.texts.get(name)
-
-    @contextmanager
-    def changing(self, name: str) -> Iterator[Document]:
-        self.events.append(f"lock {name}")
-        document = Document(self.texts.get(name))
-        yield document
-        self.events.append(f"free {name}")
-        if document.text is not None:
-            self.texts[name] = document.text
-
-    def refresh(self) -> None:
-        self.events.append("refresh")
-
-
 @pytest.fixture
 def shared(monkeypatch: pytest.MonkeyPatch) -> Documents:
     documents = Documents()
-    monkeypatch.setattr("ibi.runtime.settings.toml_file.documents_of", lambda _: documents)
+    documents.put_in_place(monkeypatch, "ibi.runtime.settings.toml_file")
     return documents
 
 
@@ -71,7 +38,12 @@ def test_settings_of_a_store_are_read_and_written_there_and_a_node_says_only_whi
 ) -> None:
     assert not ResolverSettings.exists(tmp_path)
     RESOLVER.write(tmp_path)
-    assert shared.events == ["lock resolver.toml", "free resolver.toml"]
+    assert shared.events == [
+        "read resolver.toml",
+        "lock resolver.toml",
+        "read resolver.toml",
+        "free resolver.toml",
+    ]
     assert list(tmp_path.iterdir()) == []
     text = shared.texts["resolver.toml"]
     assert text == RESOLVER.shared_text() == RESOLVER.written(tmp_path)
