@@ -239,7 +239,7 @@ def test_a_watch_that_reaches_no_store_says_so_and_ends(
     for fault, reason in ((refused_by, "refused"), (None, "it is being moved")):
         driver.fault, driver.is_free = fault, False
         with pytest.raises(SetupError) as refused:
-            store.watch(0.1)
+            store.watch(0.25)
         assert str(refused.value) == (
             "the store cannot be reached: look at `store` in the settings, and at its server"
         )
