@@ -8,7 +8,7 @@ import pytest
 
 from ibi.errors import ParseError
 from ibi.identifier.generator import LabelGenerator
-from ibi.identifier.ibip import IBIp
+from ibi.identifier.ibip import EPOCH, IBIp
 from ibi.identifier.legacy import MAX_LENGTH, LegacyId
 from ibi.identifier.numerals import IBIP, MAX_DIGITS
 from ibi.identifier.repository import UniformRepositoryName
@@ -78,3 +78,26 @@ def test_the_first_and_the_last_port_exist(port: int) -> None:
 )
 def test_only_a_name_of_our_age_is_guessed(slip: str, meant: str | None) -> None:
     assert likely_spelling(slip) == meant
+
+
+SIX_DIGITS = EPOCH + 27**5  # the first second that an IBIp writes with six digits: 1996-01-13
+NOW = 1234806360  # 2009-02-16
+
+
+@pytest.mark.parametrize(
+    ("port", "second", "meant"),
+    [
+        (79, NOW, False),
+        (80, NOW, True),
+        (9999, NOW, True),
+        (10000, NOW, False),
+        (800, SIX_DIGITS - 1, False),
+        (800, SIX_DIGITS, True),
+        (800, 4102444799, True),  # the end of 2099
+        (800, 4102444800, False),
+    ],
+)
+def test_only_an_ibip_of_a_common_port_and_of_our_age_is_guessed(port: int, second: int, meant: bool) -> None:
+    generator = LabelGenerator("archive.example", 80, "150.163.34.243", port, for_trying=True)
+    label = str(generator.label(second * 10**9).ibip)
+    assert likely_spelling(label.replace("/", " ")) == (label if meant else None)

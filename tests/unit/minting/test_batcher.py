@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ibi.errors import ClockError, IbiError, SetupError
-from ibi.identifier.dates import TICKS
+from ibi.identifier.dates import MINUTE, TICKS
 from ibi.identifier.distributor import Batch
 from ibi.identifier.generator import LabelGenerator
 from ibi.minting.batcher import LONGEST_WAIT, MOST_WAITING, STALL_SECONDS, Busy, LabelBatcher
@@ -113,6 +113,23 @@ def test_while_labels_come_a_request_waits_on_but_not_for_ever(
 
     assert run_with_false_clock(play()) == refused(over)
     assert batcher.waiting == 0
+
+
+@pytest.mark.parametrize(
+    ("granularity", "more", "over"),
+    [
+        (MINUTE, {}, 120),
+        (MINUTE, {"sharers": 3}, 360),
+        (MINUTE, {"stall": 121}, 121),
+        (TICKS, {"sharers": 3}, 6),
+        (TICKS // 10, {"sharers": 11}, 3),  # 2.2 seconds
+    ],
+)
+def test_a_request_waits_for_as_long_as_two_labels_take(
+    granularity: int, more: dict[str, int], over: float
+) -> None:
+    batcher, _ = batcher_of(granularity, longest_wait=1_000, **more)
+    assert run_with_false_clock(outcome(batcher)) == refused(over)
 
 
 def test_labels_that_came_before_a_request_do_not_shorten_its_time() -> None:

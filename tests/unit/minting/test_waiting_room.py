@@ -183,6 +183,14 @@ def test_a_clock_that_another_one_confirms_may_have_stood_for_days() -> None:
     assert len(waiting_room.reserve(1, 1)) == 1
 
 
+def test_each_draw_takes_the_next_date_and_counts_one_label() -> None:
+    state, clock = StateInMemory(START - 1), ExactMachine()
+    waiting_room = waiting_room_over(state, clock.machine)
+    dates = [waiting_room.draw(1) for _ in range(3)]
+    assert dates[:2] == [START, START + 1]
+    assert [(each.last, each.drawn) for each in state.written] == list(zip(dates, (6, 7, 8), strict=True))
+
+
 def test_who_was_overtaken_tries_again() -> None:
     state = StateInMemory(START - TICKS)
     state.overtakes = 3

@@ -137,8 +137,9 @@ class ConnectionPool:
             try:
                 async with asyncio.timeout(self._limits.connect):
                     return await self._connect_to(destination, ip, port)
-            except TimeoutError:
-                problem = IbiError("no connection within {seconds:g} s", seconds=self._limits.connect)
+            except TimeoutError as error:  # at our limit, or the system has given up before
+                late = IbiError("no connection within {seconds:g} s", seconds=self._limits.connect)
+                problem = _REASONS.get(error.errno or 0, late)
             except OSError as error:
                 problem = getattr(error, "verify_message", "") or error.strerror or type(error).__name__
                 problem = _REASONS.get(error.errno or 0, problem)

@@ -187,19 +187,17 @@ class SharedStore:
     def _run(self) -> None:
         from sqlalchemy.exc import SQLAlchemyError
 
-        away = False
+        logged_at: float | None = None  # when the store was last read before it was logged as away
         while not self._ends.is_set():
             try:
                 self._listen()
             except (SQLAlchemyError, self.engine.dialect.loaded_dbapi.Error, SetupError, OSError) as error:
-                if not away:
+                if logged_at != self._read_at:
                     _log.warning(
                         "the store cannot be reached: %s", str(error).splitlines()[0] if str(error) else error
                     )
-                away = True
+                logged_at = self._read_at
                 self._ends.wait(_RETRY)
-            else:
-                away = False
 
     def _listen(self) -> None:
         """Follow the changes on one connection, until it breaks or the watch ends."""

@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from ibi.errors import ForbiddenAddress
+from ibi.http.client import AddressPolicy
 from ibi.http.client.address import system_lookup
+from ibi.http.client.download import CheckedNames
 
 pytestmark = pytest.mark.proves("MSG-03")
 
@@ -75,3 +78,34 @@ def test_a_look_up_that_was_given_up_ends_without_a_word(
     may_end.set()
     thread.join(5)
     assert loud == []
+
+
+def test_a_download_gets_the_first_four_addresses_of_a_name_that_were_all_judged() -> None:
+    """As aiohttp takes them: it would look the name up again if an address were not marked as a number."""
+    calls, found = list[tuple[str, int]](), [f"8.8.8.{number}" for number in range(4)]
+
+    async def look(host: str, port: int) -> list[tuple[str, int]]:
+        calls.append((host, port))
+        return [(ip, 8080) for ip in found]
+
+    def resolved(*place: Any) -> list[Any]:
+        return list(asyncio.run(CheckedNames(AddressPolicy(), look).resolve(*place)))
+
+    found[1] = "2606:4700::1"
+    expected = [
+        {
+            "hostname": "a.example", "host": ip, "port": 8080, "proto": socket.IPPROTO_TCP,
+            "family": socket.AF_INET6 if ":" in ip else socket.AF_INET, "flags": socket.AI_NUMERICHOST,
+        }
+        for ip in found
+    ]  # fmt: skip
+    assert resolved("a.example", 80) == expected
+    found.append("8.8.4.4")
+    assert resolved("a.example") == expected
+    assert calls == [("a.example", 80), ("a.example", 0)]
+    found.append("10.0.0.1")  # none of those that are tried, and yet it forbids the name
+    with pytest.raises(ForbiddenAddress, match=r"^a\.example leads to an address"):
+        resolved("a.example")
+    found.clear()
+    with pytest.raises(OSError, match="No data available"):
+        resolved("a.example")

@@ -118,19 +118,20 @@ def test_a_file_that_was_cut_off_is_put_aside_and_ends_no_process(
     tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "attempts"
-    first = FailureWindows(path, clock)
-    first.record_failure(ONE, "a")
-    first.close()
-    size = (path / "data.mdb").stat().st_size
-    os.truncate(path / "data.mdb", size - 1)
-    again = FailureWindows(path, clock)
-    assert again.wait(ONE, "a") == 0.0
-    again.record_failure(ONE, "a")
-    assert again.wait(ONE, "a") == 60.0
-    again.close()
-    assert (tmp_path / "attempts.damaged" / "data.mdb").stat().st_size == size - 1
-    (message,) = caplog.messages
-    assert "is damaged (the file is too short): moved to " in message
+    for _ in range(2):  # of the files that were put aside, the last one stays
+        first = FailureWindows(path, clock)
+        first.record_failure(ONE, "a")
+        first.close()
+        size = (path / "data.mdb").stat().st_size
+        os.truncate(path / "data.mdb", size - 1)
+        again = FailureWindows(path, clock)
+        assert again.wait(ONE, "a") == 0.0
+        again.record_failure(ONE, "a")
+        assert again.wait(ONE, "a") == 60.0
+        again.close()
+        assert (tmp_path / "attempts.damaged" / "data.mdb").stat().st_size == size - 1
+    why = "moved to attempts.damaged, and failures are counted from zero"
+    assert caplog.messages == [f"{path} is damaged (the file is too short): {why}"] * 2
 
 
 def test_of_several_that_open_it_one_at_a_time_may_move_what_is_damaged(tmp_path: Path, clock: Clock) -> None:
@@ -142,3 +143,18 @@ def test_of_several_that_open_it_one_at_a_time_may_move_what_is_damaged(tmp_path
     throttle.record_failure(ONE, "a")
     assert throttle.wait(ONE, "a") == 60.0
     throttle.close()
+
+
+def test_the_file_is_for_its_owner_and_where_it_fails_no_name_is_locked_out(
+    tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    throttle = FailureWindows(tmp_path / "attempts", clock)
+    throttle.record_failure(ONE, "a")
+    assert throttle.wait(ONE, "a") == 60.0
+    modes = [oct((tmp_path / "attempts" / each).stat().st_mode)[-3:] for each in (".", "data.mdb")]
+    assert modes == ["700", "600"]
+    throttle.close()  # from now on each transaction fails
+    assert throttle.wait(ONE, "a") == 0.0
+    throttle.record_failure(ONE, "a")
+    reason = "Attempt to operate on closed/deleted/dropped object."
+    assert caplog.messages == [f"a failed attempt was not counted: {reason}"]

@@ -14,14 +14,12 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ibi.errors import SetupError
-from ibi.http.server.service import Service, address_of, listen, run
+from ibi.http.server.service import Service, listen, run
 
 CANARY = "canary7"
 PROGRAM = r"""
@@ -347,24 +345,3 @@ def test_without_the_setting_there_is_no_access_log(begin: Begin) -> None:
         answer(connection)
     served.term()
     assert served.end() == ""
-
-
-@contextmanager
-def descriptor() -> Iterator[int]:
-    """The number of an open file that is no socket."""
-    handle = os.open(os.devnull, os.O_RDONLY)
-    yield handle
-    os.close(handle)
-
-
-def test_what_is_no_listening_socket_is_one_sentence(listener: socket.socket) -> None:
-    with descriptor() as handle, socket.socket() as deaf, socket.socket(type=socket.SOCK_DGRAM) as datagrams:
-        for what in (handle, deaf.fileno(), datagrams.fileno(), 9999, -1, "x", "", 2**70):
-            with pytest.raises(SetupError, match=r"^cannot listen on fd://"):
-                listen(f"fd://{what}")
-        os.fstat(handle)
-        deaf.getsockname()
-    number, port = listener.fileno(), listener.getsockname()[1]
-    assert address_of(f"fd://{number}") == f"127.0.0.1:{port}"
-    assert address_of("0.0.0.0:80") == "0.0.0.0:80"
-    listener.getsockname()

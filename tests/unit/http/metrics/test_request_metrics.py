@@ -179,3 +179,18 @@ def test_each_request_counts_once(
 
 async def _unseen(scope: dict[str, str], _receive: object, _send: object) -> None:
     assert scope == {"type": "lifespan"}
+
+
+def test_after_the_end_gauges_are_zero_and_what_was_counted_stays(tmp_path: Path) -> None:
+    gauges = [Family(name, "Things.", kind="gauge", of_all=name == "known") for name in ("known", "open")]
+    made = Metrics(tmp_path, Families("ibi_test", [*FAMILIES.all, *gauges], FAMILIES.read), lambda *_: "page")
+    made.values[FAMILIES.begin("open")] = 2
+    made.answered("page", 200, 0.5)
+    made.close()
+    pages = {name: value for name, value in counted(made).items() if "page" in name and "bucket" not in name}
+    assert pages == {
+        'requests_total{kind="page",status="2xx"}': 1,
+        'request_seconds_count{kind="page"}': 1,
+        'request_seconds_sum{kind="page"}': 0.5,
+    }
+    assert counted(made).keys().isdisjoint({"known", "open", "workers"})

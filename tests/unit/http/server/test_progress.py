@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import struct
+import sys
+from typing import Any
+
 import pytest
 
-from ibi.http.server.progress import BodyProgress, Progress
+from ibi.http.server.progress import BodyProgress, Progress, has_unread
 
 
 class Transport:
@@ -73,3 +78,80 @@ def test_a_body_must_bring_so_much_after_a_minute(size: int, slow: bool) -> None
     found = BodyProgress()
     assert not any(found.is_too_slow(second, 0) for second in range(1, 61))
     assert found.is_too_slow(61, size) is slow
+
+
+class Socket:
+    """What the system tells of a connection: the bytes that its client has acknowledged, among other numbers."""
+
+    def __init__(self, pipe: int = -1) -> None:
+        self.acknowledged = self.before = self.after = 0
+        self.fails = False
+        self.options = list[tuple[int, ...]]()
+        self._pipe = pipe
+
+    def getsockopt(self, *option: int) -> bytes:
+        self.options.append(option)
+        if self.fails:
+            raise OSError
+        numbers = (self.before, self.acknowledged, self.after)
+        return bytes(112) + b"".join(each.to_bytes(8, sys.byteorder) for each in numbers) + bytes(56)
+
+    def setsockopt(self, level: int, option: int, value: bytes) -> None:
+        self.options.append((level, option, *struct.unpack("ii", value)))
+        if self.fails:
+            raise OSError
+
+    def fileno(self) -> int:
+        return self._pipe
+
+
+class Connected(Transport):
+    """A connection of which the system tells more."""
+
+    def __init__(self, pipe: int = -1) -> None:
+        self.waiting = 1_000_000
+        self.socket = Socket(pipe)
+
+    def get_extra_info(self, name: str) -> Socket:
+        assert name == "socket"
+        return self.socket
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
+def test_what_a_client_has_acknowledged_counts_and_nothing_else() -> None:
+    transport = Connected()
+    found = watched(transport)
+    assert not found.is_stuck(100.0)
+    transport.socket.acknowledged += 1  # although as many bytes as before wait here
+    assert [found.is_stuck(now) for now in (129.0, 158.9)] == [False, False]
+    transport.socket.before += 1
+    transport.socket.after += 1
+    transport.waiting -= 1
+    assert found.is_stuck(159.0)
+    assert set(transport.socket.options) == {(6, 11, 192)}  # TCP_INFO of IPPROTO_TCP
+    transport.socket.fails = True  # then the bytes that wait here count
+    found = watched(transport)
+    assert not found.is_stuck(200.0)
+    transport.waiting -= 1
+    assert [found.is_stuck(now) for now in (229.0, 258.9, 259.0)] == [False, False, True]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_the_system_has_not_sent_is_dropped_with_the_connection(fails: bool) -> None:
+    transport = Connected()
+    transport.socket.fails = fails
+    watched(transport).drop_unsent()
+    assert transport.socket.options == [(1, 13, 1, 0)]  # SO_LINGER of SOL_SOCKET: for no second
+
+
+def test_bytes_that_the_loop_has_not_read_are_seen() -> None:
+    reading, writing = os.pipe()
+    transport: Any = Connected(reading)
+    assert not has_unread(transport)
+    os.write(writing, b"x")
+    assert has_unread(transport)
+    os.read(reading, 1)
+    assert not has_unread(transport)
+    os.close(reading)
+    assert not has_unread(transport)
+    os.close(writing)

@@ -9,6 +9,7 @@ import pytest
 
 from ibi.errors import SetupError
 from ibi.runtime.settings.institution import (
+    FONTS,
     IN_PORTUGUESE,
     LARGEST_PICTURES,
     LONGEST_LINES,
@@ -109,6 +110,13 @@ def test_the_kind_of_a_picture_is_seen_from_its_bytes(content: bytes, kind: str)
     assert found == (kind, content)
 
 
+def test_the_element_of_a_drawing_is_looked_for_at_its_beginning() -> None:
+    drawing = b"<svg>".rjust(4096)
+    assert read_picture("logo", data_url(drawing)) == ("image/svg+xml", drawing)
+    with pytest.raises(SetupError, match="logo is a picture of one of these kinds"):
+        read_picture("logo", data_url(b" " + drawing))
+
+
 def test_no_picture_is_none() -> None:
     assert data_url(b"") == ""
     assert read_picture("logo", "") is None
@@ -154,3 +162,29 @@ def test_the_publisher_is_the_name_unless_there_is_another() -> None:
     assert Institution().as_publisher == ""
     assert Institution(name_pt="Instituto").as_publisher == "Instituto"
     assert Institution(name="Institute", publisher="Press").as_publisher == "Press"
+
+
+@pytest.mark.parametrize(
+    ("text", "colour"),
+    [
+        ("", ""), ("#0B6b5D", "#0b6b5d"), (" 0b6b5d ", "#0b6b5d"), ("#0B5", "#00bb55"), ("abc", "#aabbcc"),
+        ("#0b6b5", None), ("#0b6b5dd", None), ("#0b6b5g", None), ("##0b6b5d", None), ("green" * 17, None),
+    ],
+)  # fmt: skip
+def test_a_colour_is_six_digits_or_three_that_stand_for_two_each(text: str, colour: str | None) -> None:
+    if colour is not None:
+        assert Institution().changed({"colour": text}).colour == colour
+        return
+    with pytest.raises(SetupError) as caught:
+        Institution().changed({"colour": text})
+    assert str(caught.value) == (
+        f"a colour is # and six hexadecimal digits, such as #0b6b5d, and this is not: {text[:80]}"
+    )
+
+
+def test_a_font_is_one_of_ours_and_the_first_without_a_choice() -> None:
+    assert Institution().font == FONTS[0]
+    assert [Institution().changed({"font": each}).font for each in FONTS] == list(FONTS)
+    with pytest.raises(SetupError) as caught:
+        Institution().changed({"font": "comic"})
+    assert str(caught.value) == f"font is one of: {', '.join(FONTS)}"
