@@ -15,7 +15,7 @@ from ibi.archive.model.item import Access, Holding
 from ibi.archive.model.item_json import write_item
 from ibi.archive.store.tables import transfers
 from ibi.errors import IbiError
-from ibi.http.response import Refusal
+from ibi.http.response import Refusal, Response
 from ibi.protocol.vocabulary import ItemState
 from ibi.runtime.settings import Peer
 from support.acts.desk import Desk, confirmed, desk
@@ -64,6 +64,8 @@ def test_a_page_names_the_act_its_items_and_what_was_typed(bulk: Desk) -> None:
         page = BulkPage(what, [second, first], peers, *texts)
         assert bulk.do("bulk", ("what", what.value), *again, *typed) == page
         assert bulk.show("bulk", Form([("what", what.value), *again, *typed])) == page
+    there = (("location", "/-/admin/items"), ("cache-control", "no-store"))
+    assert bulk.show("bulk") == Response(303, headers=there)
 
 
 @pytest.mark.parametrize(
