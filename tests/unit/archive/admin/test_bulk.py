@@ -196,16 +196,16 @@ def test_originals_are_offered_to_a_peer_if_they_are_as_they_were_seen(bulk: Des
     ]
 
 
-def test_a_fault_with_one_item_does_not_hide_what_became_of_the_others(
+def test_a_fault_or_a_refusal_of_one_item_does_not_hide_what_became_of_the_others(
     bulk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     items = bulk.held(line(1), line(2))
+    errors: list[Exception] = [Refusal(409, IbiError("not now")), ZeroDivisionError()]
 
     def broken(*_: object) -> None:
-        raise ZeroDivisionError
+        raise errors.pop()
 
     monkeypatch.setattr("ibi.archive.operations.items.remove", broken)
     page = act(bulk, BulkAct.REMOVE, items, ("reason", "x"))
-    assert [str(each.problem) for each in page.outcomes] == [
-        "this server cannot answer now; try again later"
-    ] * 2
+    problems = [(each.holding, str(each.problem)) for each in page.outcomes]
+    assert problems == [(items[0], "this server cannot answer now; try again later"), (items[1], "not now")]
