@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ibi.archive.pages.models import CollectionFacts
 from ibi.archive.pages.site import Site
 from ibi.archive.preservation.audit import fault_message
 from ibi.archive.store.data_directory import identity_of
@@ -36,12 +37,11 @@ SANDBOX = "sandbox allow-downloads allow-popups; object-src 'none'; base-uri 'no
 Asked = Callable[..., Response]
 
 
-def site_of(archive: NewArchive) -> Asked:
+def site_of(archive: NewArchive, **more: Any) -> Asked:
     """What asks the site of an Archive: (target, header=...)."""
     identity = identity_of(archive.settings)
-    site = Site(
-        archive.settings, identity, archive.catalogue, archive.file_store, RENDERER, archive.clock.seconds
-    )
+    stores = archive.catalogue, archive.file_store
+    site = Site(archive.settings, identity, *stores, RENDERER, archive.clock.seconds, **more)
 
     def ask(target: str, method: str = "GET", **headers: str) -> Response:
         path, _, query = target.partition("?")
@@ -329,7 +329,7 @@ def test_the_only_edition_is_the_first_and_the_last_and_of_removed_ones_there_is
 
 
 def test_robots_and_programs_find_what_is_there(archive: NewArchive) -> None:
-    ask = site_of(archive)
+    ask, searching = site_of(archive), site_of(archive, facts=CollectionFacts)
     robots = (
         "User-agent: *\nDisallow: /-/zip/\nDisallow: /-/qr/\nDisallow: /-/timegate/\nDisallow: /-/timemap/\n"
         "Disallow: /-/oai\nDisallow: /-/api/\nDisallow: /-/admin\n"
@@ -350,3 +350,51 @@ def test_robots_and_programs_find_what_is_there(archive: NewArchive) -> None:
          "status": [{"href": f"{HERE}/-/readyz", "type": TEXT}]},
         {"anchor": oai, "service-desc": [{"href": f"{oai}?verb=Identify", "type": "text/xml"}]},
     ]})  # fmt: skip
+    found_by = f"Disallow: /-/search?*text=\n\nSitemap: {HERE}/sitemap.xml\n"
+    assert searching("/robots.txt").body.decode() == robots + found_by
+    *_, item, more = json.loads(searching("/.well-known/api-catalog").body)["linkset"]
+    assert item == json.loads(found.body)["linkset"][-1]
+    assert more == {
+        "anchor": f"{HERE}/-/resourcesync/capabilitylist.xml",
+        "service-desc": [{"href": f"{HERE}/.well-known/resourcesync", "type": "application/xml"}],
+    }
+    contact = (
+        "Contact: mailto:admin@archive.example\nExpires: 2024-05-12T00:00:00Z\nPreferred-Languages: en, pt\n"
+    )
+    day = (("cache-control", "public, max-age=86400"),)
+    assert whole(ask("/.well-known/security.txt")) == (200, TEXT, contact, day)
+
+
+def test_the_pages_of_the_archive_itself_are_there_and_name_its_service(archive: NewArchive) -> None:
+    fill(archive)
+    ask = site_of(archive)
+    for path in ("/", "/-/about", "/-/programs"):
+        page = ask(path, accept="text/html")
+        assert (page.status, page.content_type) == (200, "text/html; charset=utf-8"), path
+        assert b"archive.example" in page.body
+    assert b"/-/search" in site_of(archive, facts=CollectionFacts)("/", accept="text/html").body
+
+
+def test_a_gate_may_be_asked_for_a_whole_persistent_url_of_its_own_hosts(joined: Asked) -> None:
+    for host in ("archive.example", "resolver.example"):
+        found = joined(f"/-/timegate/http://{host}/{REP}")
+        assert (found.status, dict(found.headers)["location"]) == (302, f"{HERE}/-/item/{LAST}")
+    assert joined(f"/-/timegate/http://other.example/{REP}").status == 400
+
+
+def test_at_the_address_of_the_files_there_is_nothing_else(archive: NewArchive) -> None:
+    fill(archive)
+    site = Site(
+        archive.settings, identity_of(archive.settings), archive.catalogue, archive.file_store, RENDERER,
+        archive.clock.seconds,
+    )  # fmt: skip
+    for path, status, text in (
+        ("/", 404, "there is nothing but files at this address"),
+        ("/col/x", 400, NO_NAME),
+        (f"/col/{REP}/doc/none", 404, f"{REP} has no such file"),
+    ):
+        assert whole(site.only_file(Request("GET", path, "", {}))) == (status, TEXT, f"{text}\n", SAID)
+    found = site.only_file(Request("GET", f"/col/{LAST}/doc/a.txt", "", {}))
+    assert (found.status, found.size) == (200, 3)
+    assert found.file is not None
+    found.file.close()
