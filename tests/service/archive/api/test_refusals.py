@@ -49,7 +49,7 @@ def api(stored_in: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[As
         yield made
 
 
-def said(answer: Answer) -> tuple[int, str, dict[str, str]]:
+def refusal_of(answer: Answer) -> tuple[int, str, dict[str, str]]:
     """What a refusal says: its status, its sentence, and its headers besides those of every refusal."""
     usual = {"date", "server", "content-length", "content-type", "content-language", "vary", "connection"}
     headers = {name: value for name, value in answer.headers.items() if name not in usual}
@@ -78,7 +78,7 @@ SHOWN = (
     ],
 )  # fmt: skip
 def test_a_page_of_items_that_cannot_be(api: Asking, query: str, sentence: str) -> None:
-    assert said(api.ask("GET", f"/items?{query}".replace("٣", "%D9%A3"))) == (400, sentence, NO_STORE)
+    assert refusal_of(api.ask("GET", f"/items?{query}".replace("٣", "%D9%A3"))) == (400, sentence, NO_STORE)
 
 
 def test_the_longest_place_and_the_largest_page_are_given(api: Asking) -> None:
@@ -94,7 +94,7 @@ def test_what_was_removed_is_gone_for_every_request(api: Asking) -> None:
         ("DELETE", f"/items/{GONE}/files/a.txt", None, Scope.EDIT),
     ):
         answer = api.ask(method, path, value, scope, if_match="*")
-        assert said(answer) == (410, sentence, NO_STORE)
+        assert refusal_of(answer) == (410, sentence, NO_STORE)
         assert json_of(answer)["item"]["state"] == "Deleted"
 
 
@@ -116,7 +116,7 @@ def test_what_was_removed_is_gone_for_every_request(api: Asking) -> None:
 def test_a_form_that_cannot_be(
     api: Asking, parts: list[tuple[str, bytes]], status: int, sentence: str
 ) -> None:
-    found = said(api.ask("POST", "/items", form(*parts), Scope.DEPOSIT, content_type=FORM))
+    found = refusal_of(api.ask("POST", "/items", form(*parts), Scope.DEPOSIT, content_type=FORM))
     assert found == (status, sentence, NO_STORE)
     assert api.staging == []
 
@@ -128,7 +128,7 @@ def test_a_form_that_is_none_or_broken_off(api: Asking) -> None:
         (FORM, b"x", 400, BROKEN),
         (FORM, form(file_part("a.txt"), end=b""), 400, BROKEN),
     ):
-        found = said(api.ask("POST", "/items", body, Scope.DEPOSIT, content_type=kind))
+        found = refusal_of(api.ask("POST", "/items", body, Scope.DEPOSIT, content_type=kind))
         assert found[:2] == (status, sentence)
 
 
@@ -138,10 +138,10 @@ def test_a_thousand_files_and_no_more_are_taken_at_a_time(
     assert items.MOST_FILES == 1000
     uploads = dict.fromkeys((str(number) for number in range(1001)), "0" * 32)
     answer = api.ask("POST", "/items", {**TITLE, "uploads": uploads}, Scope.DEPOSIT)
-    assert said(answer) == (413, MANY, NO_STORE)
+    assert refusal_of(answer) == (413, MANY, NO_STORE)
     monkeypatch.setattr("ibi.archive.api.received_files.MOST_FILES", 1)
     answer = api.ask("POST", "/items", form(file_part("a"), file_part("b")), Scope.DEPOSIT, content_type=FORM)
-    assert said(answer) == (413, "at most 1 files are taken at a time", NO_STORE)
+    assert refusal_of(answer) == (413, "at most 1 files are taken at a time", NO_STORE)
 
 
 def test_uploads_of_an_item_that_cannot_be(api: Asking) -> None:
@@ -155,17 +155,17 @@ def test_uploads_of_an_item_that_cannot_be(api: Asking) -> None:
         ({**TITLE, "uploads": {"a": "0" * 32}}, "application/json", 404, "there is no such upload"),
         (twice, FORM, 422, "the file a.txt is there twice"),
     ):
-        found = said(api.ask("POST", "/items", body, Scope.DEPOSIT, content_type=kind))
+        found = refusal_of(api.ask("POST", "/items", body, Scope.DEPOSIT, content_type=kind))
         assert found == (status, sentence, NO_STORE)
     name = deposited(api)
     answer = api.ask("PATCH", name, {"uploads": {"a": upload}}, Scope.EDIT, if_match="*")
-    assert said(answer) == (403, "uploads need a token with the scope deposit", NO_STORE)
+    assert refusal_of(answer) == (403, "uploads need a token with the scope deposit", NO_STORE)
 
 
 @pytest.mark.parametrize("field", items.FOR_ADMINISTRATORS)
 def test_what_only_an_administrator_gives(api: Asking, field: str) -> None:
     values = {"rep": "a.example/b/2016/01.01.00.00", "ibip": "LK47B6W/3P5GNKB", "timestamp": WHEN}
-    found = said(api.ask("POST", "/items", {**TITLE, field: values.get(field, [])}, Scope.DEPOSIT))
+    found = refusal_of(api.ask("POST", "/items", {**TITLE, field: values.get(field, [])}, Scope.DEPOSIT))
     assert found == (403, f"only a token with the scope admin may give {field}", NO_STORE)
 
 
@@ -175,23 +175,29 @@ def test_edits_that_change_nothing_or_name_no_file(api: Asking) -> None:
         ("PATCH", name, {}, 422, "nothing to change was given: give a field or a file"),
         ("DELETE", f"{name}/files/b.txt", None, 404, f"{name.removeprefix('/items/')} has no such file"),
     ):
-        assert said(api.ask(method, path, value, Scope.EDIT, if_match="*")) == (status, sentence, NO_STORE)
-    found = said(api.ask("DELETE", f"{name}?reason=x&replacement=no+name", None, Scope.DELETE, if_match="*"))
+        assert refusal_of(api.ask(method, path, value, Scope.EDIT, if_match="*")) == (
+            status,
+            sentence,
+            NO_STORE,
+        )
+    found = refusal_of(
+        api.ask("DELETE", f"{name}?reason=x&replacement=no+name", None, Scope.DELETE, if_match="*")
+    )
     assert found == (422, REPLACEMENT, NO_STORE)
-    assert said(api.ask("PATCH", name, {"language": "pt"}, Scope.EDIT)) == (
+    assert refusal_of(api.ask("PATCH", name, {"language": "pt"}, Scope.EDIT)) == (
         428, "say which state of the item is meant: If-Match with its ETag, or with *", NO_STORE,
     )  # fmt: skip
 
 
 def test_the_key_of_a_deposit_that_is_too_long_or_used_for_another(api: Asking) -> None:
-    found = said(api.ask("POST", "/items", TITLE, Scope.DEPOSIT, idempotency_key="x" * 256))
+    found = refusal_of(api.ask("POST", "/items", TITLE, Scope.DEPOSIT, idempotency_key="x" * 256))
     assert found == (400, "Idempotency-Key is a short printable text", NO_STORE)
     first = api.ask("POST", "/items", TITLE, Scope.DEPOSIT, idempotency_key="x" * 255)
     assert first.status == 201
     name = first.headers["location"].removeprefix("/-/api/items/")
     other = api.ask("POST", "/items", {**TITLE, "language": "pt"}, Scope.DEPOSIT, idempotency_key="x" * 255)
     problem = f"this request has already created {name}; another item needs a request, or a form, of its own"
-    assert said(other) == (422, problem, NO_STORE)
+    assert refusal_of(other) == (422, problem, NO_STORE)
     assert api.ask("POST", "/items", TITLE, Scope.DEPOSIT, idempotency_key="x" * 255).status == 200
 
 
@@ -212,7 +218,7 @@ def test_the_key_of_a_deposit_that_is_too_long_or_used_for_another(api: Asking) 
 def test_an_upload_that_cannot_be_begun(
     api: Asking, headers: dict[str, str], status: int, sentence: str, more: dict[str, str]
 ) -> None:
-    found = said(api.ask("POST", "/uploads", None, Scope.DEPOSIT, **headers))
+    found = refusal_of(api.ask("POST", "/uploads", None, Scope.DEPOSIT, **headers))
     assert found == (status, sentence, NO_STORE | TUS | more)
 
 
@@ -226,17 +232,17 @@ def test_bytes_of_an_upload_that_cannot_come(api: Asking) -> None:
         ("1", "text/plain", 415, f"the body must be {BYTES}", {}),
     ):
         headers = {"upload_offset": offset, "content_type": kind, "tus_resumable": "1.0.0"}
-        found = said(api.ask("PATCH", path, b"bc", Scope.DEPOSIT, **headers))
+        found = refusal_of(api.ask("PATCH", path, b"bc", Scope.DEPOSIT, **headers))
         assert found == (status, sentence, NO_STORE | TUS | more)
     for method in ("PATCH", "DELETE"):
         headers = {"tus_resumable": "2.0.0", "upload_offset": "1", "content_type": BYTES}
-        found = said(api.ask(method, path, b"bc", Scope.DEPOSIT, **headers))
+        found = refusal_of(api.ask(method, path, b"bc", Scope.DEPOSIT, **headers))
         assert found == (
             412,
             "only version 1.0.0 of tus is understood here",
             NO_STORE | TUS | {"tus-version": "1.0.0"},
         )
-    found = said(brought(api, path.replace(path[-32:], "0" * 32), 0, b"x"))
+    found = refusal_of(brought(api, path.replace(path[-32:], "0" * 32), 0, b"x"))
     assert found[:2] == (404, "there is no such upload")
 
 
@@ -244,14 +250,14 @@ def test_an_upload_is_told_whole_and_expires(api: Asking) -> None:
     path = begun(api, 3, upload_metadata="filename YQ==")
     expires = {"upload-expires": "Wed, 15 Nov 2023 22:13:20 GMT"}
     answer = api.ask("HEAD", path, None, Scope.DEPOSIT)
-    told = {
+    head = {
         name: answer.headers[name] for name in answer.headers if name.startswith(("upload", "tus", "cache"))
     }
     state = {"upload-offset": "0", **expires, **TUS, **NO_STORE}
-    assert (answer.status, told) == (200, {**state, "upload-length": "3", "upload-metadata": "filename YQ=="})
+    assert (answer.status, head) == (200, {**state, "upload-length": "3", "upload-metadata": "filename YQ=="})
     api.archive.clock.now += 24 * 3600
     try:
-        found = said(brought(api, path, 0, b"x"))
+        found = refusal_of(brought(api, path, 0, b"x"))
     finally:
         api.archive.clock.now -= 24 * 3600
     assert found == (410, f"the upload {path[-32:]} has expired; begin it again", NO_STORE)

@@ -18,18 +18,18 @@ from ibi.errors import IbiError
 from ibi.http.response import Refusal, Response
 from ibi.protocol.vocabulary import ItemState
 from ibi.runtime.settings import Peer
-from support.acts.desk import Desk, confirmed, desk
+from support.acts.page_values import Pages, confirmed, pages_of
 from support.archive.archive_fixture import WHEN, NewArchive
 
 PEER = "https://other.example"
 
 
 @pytest.fixture
-def bulk(archive: NewArchive) -> Iterator[Desk]:
+def bulk(archive: NewArchive) -> Iterator[Pages]:
     Peer.write_tables(
         archive.data, {"other": Peer(address=PEER, token="t"), "third": Peer(address=PEER, token="")}
     )
-    with desk(archive) as made:
+    with pages_of(archive) as made:
         yield made
 
 
@@ -42,18 +42,18 @@ def chosen(*items: Holding) -> list[tuple[str, str]]:
     return [("item", str(each.number)) for each in items]
 
 
-def act(desk: Desk, what: BulkAct, items: list[Holding], *typed: tuple[str, str]) -> Any:
+def act(pages: Pages, what: BulkAct, items: list[Holding], *typed: tuple[str, str]) -> Any:
     """The outcomes of an act that is confirmed for the items as they were seen."""
     seen = [(f"since.{each.number}", each.timestamp) for each in items]
     named = confirmed(BulkPage(what, items).confirmation)
-    return desk.do("bulk", ("what", what.value), *chosen(*items), *typed, *seen, *named)
+    return pages.do("bulk", ("what", what.value), *chosen(*items), *typed, *seen, *named)
 
 
-def now(desk: Desk, item: Holding) -> dict[str, Any]:
-    return write_item(desk.archive.catalogue.settled(item.forms.main))
+def now(pages: Pages, item: Holding) -> dict[str, Any]:
+    return write_item(pages.archive.catalogue.settled(item.forms.main))
 
 
-def test_a_page_names_the_act_its_items_and_what_was_typed(bulk: Desk) -> None:
+def test_a_page_names_the_act_its_items_and_what_was_typed(bulk: Pages) -> None:
     first, second = bulk.held(line(1), line(2))
     typed = [("access", "embargoed"), ("embargo", "2030"), ("subject", " s "), ("language", "pt"),
              ("reason", "r"), ("to", "other")]  # fmt: skip
@@ -80,22 +80,22 @@ def test_a_page_names_the_act_its_items_and_what_was_typed(bulk: Desk) -> None:
     ],
 )  # fmt: skip
 def test_what_names_no_act_or_no_items_or_too_many_is_refused(
-    bulk: Desk, fields: list[tuple[str, str]], sentence: str
+    bulk: Pages, fields: list[tuple[str, str]], sentence: str
 ) -> None:
     with pytest.raises(IbiError) as refused:
         bulk.do("bulk", *fields)
     assert str(refused.value) == sentence
 
 
-def test_a_hundred_items_can_be_chosen(bulk: Desk) -> None:
+def test_a_hundred_items_can_be_chosen(bulk: Pages) -> None:
     [item] = bulk.held(line(1))
     numbers = [("item", str(number)) for number in range(item.number, item.number + 100)]
     assert bulk.do("bulk", ("what", "access"), *numbers, *numbers, ("item", "x")).items == [item]
 
 
 @pytest.mark.parametrize("what", BulkAct)
-def test_an_account_does_to_several_items_what_it_may_do_to_one(bulk: Desk, what: BulkAct) -> None:
-    """A depositor may read and deposit; a keeper may do all of this."""
+def test_an_account_does_to_several_items_what_it_may_do_to_one(bulk: Pages, what: BulkAct) -> None:
+    """A depositor may read and deposit; a librarian may do all of it."""
     sent = [("what", what.value), *chosen(*bulk.held(line(1)))]
     bulk.do("bulk", *sent, role=Role.KEEPER)
     if what is BulkAct.EXPORT:
@@ -107,7 +107,7 @@ def test_an_account_does_to_several_items_what_it_may_do_to_one(bulk: Desk, what
     assert str(refused.value.why) == "your account does not permit this; ask an administrator"
 
 
-def test_what_would_fail_for_every_item_is_refused_before_the_confirmation_counts(bulk: Desk) -> None:
+def test_what_would_fail_for_every_item_is_refused_before_the_confirmation_counts(bulk: Pages) -> None:
     [item] = bulk.held(line(1))
     for what, typed, name, sentence in (
         (BulkAct.ACCESS, [("access", "opened")], "access", "access is open, embargoed, restricted or closed"),
@@ -123,7 +123,7 @@ def test_what_would_fail_for_every_item_is_refused_before_the_confirmation_count
     assert now(bulk, item) == write_item(item)
 
 
-def test_access_is_changed_where_it_differs_and_what_fails_stands_beside_its_item(bulk: Desk) -> None:
+def test_access_is_changed_where_it_differs_and_what_fails_stands_beside_its_item(bulk: Pages) -> None:
     lines = line(1), line(2, access="closed"), line(3, state="Copy"), line(4)
     items = bulk.held(*lines)
     page = act(bulk, BulkAct.ACCESS, items, ("access", "closed"))
@@ -139,7 +139,7 @@ def test_access_is_changed_where_it_differs_and_what_fails_stands_beside_its_ite
         assert (now(bulk, item)["timestamp"] != item.timestamp) is changed
 
 
-def test_access_is_opened_again_and_its_embargo_ends(bulk: Desk) -> None:
+def test_access_is_opened_again_and_its_embargo_ends(bulk: Pages) -> None:
     opened, embargoed = bulk.held(line(1), line(2, access="embargoed", embargo="2031-01-01"))
     assert act(bulk, BulkAct.ACCESS, [opened, embargoed], ("access", "open")).done == 2
     held = [bulk.archive.catalogue.settled(each.forms.main) for each in (opened, embargoed)]
@@ -159,7 +159,7 @@ def test_access_is_opened_again_and_its_embargo_ends(bulk: Desk) -> None:
     ],
 )
 def test_a_subject_is_added_to_the_others_unless_it_is_there(
-    bulk: Desk, typed: list[tuple[str, str]], added: list[Any]
+    bulk: Pages, typed: list[tuple[str, str]], added: list[Any]
 ) -> None:
     items = bulk.held(line(1), line(2, metadata={"title": ["Without"]}))
     assert act(bulk, BulkAct.SUBJECT, items, *typed).done == 2
@@ -169,7 +169,7 @@ def test_a_subject_is_added_to_the_others_unless_it_is_there(
     assert now(bulk, items[1])["metadata"] == {"title": ["Without"], "subject": [first]}
 
 
-def test_items_are_removed_with_their_reason_if_they_are_as_they_were_seen(bulk: Desk) -> None:
+def test_items_are_removed_with_their_reason_if_they_are_as_they_were_seen(bulk: Pages) -> None:
     items = bulk.held(line(1), line(2))
     seen = [items[0], replace(items[1], timestamp="2001-01-01T00:00:00Z")]
     page = act(bulk, BulkAct.REMOVE, seen, ("reason", "By mistake"))
@@ -182,7 +182,7 @@ def test_items_are_removed_with_their_reason_if_they_are_as_they_were_seen(bulk:
     ]  # fmt: skip
 
 
-def test_originals_are_offered_to_a_peer_if_they_are_as_they_were_seen(bulk: Desk) -> None:
+def test_originals_are_offered_to_a_peer_if_they_are_as_they_were_seen(bulk: Pages) -> None:
     items = bulk.held(line(1), line(2))
     changed = replace(bulk.held(line(3))[0], timestamp="2001-01-01T00:00:00Z")
     page = act(bulk, BulkAct.OFFER, [*items, changed], ("to", "other"))
@@ -197,7 +197,7 @@ def test_originals_are_offered_to_a_peer_if_they_are_as_they_were_seen(bulk: Des
 
 
 def test_a_fault_or_a_refusal_of_one_item_does_not_hide_what_became_of_the_others(
-    bulk: Desk, monkeypatch: pytest.MonkeyPatch
+    bulk: Pages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     items = bulk.held(line(1), line(2))
     errors: list[Exception] = [Refusal(409, IbiError("not now")), ZeroDivisionError()]

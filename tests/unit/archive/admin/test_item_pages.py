@@ -30,7 +30,7 @@ from ibi.errors import BadItem, Conflict, IbiError, NotHeld
 from ibi.http.response import Refusal, Response
 from ibi.identifier.forms import parse_name
 from ibi.protocol.vocabulary import ItemState
-from support.acts.desk import Desk, desk
+from support.acts.page_values import Pages, pages_of
 from support.archive.archive_fixture import WHEN, NewArchive
 
 ROOT = "http://archive.example"
@@ -51,17 +51,17 @@ TYPED = (("kind", "text"), ("dc.title", "Another"), ("language", "en"), ("dc.dat
 
 
 @pytest.fixture
-def pages(archive: NewArchive) -> Iterator[Desk]:
-    with desk(archive, lambda: (TAKE_OUT, REFRESH)) as made:
+def pages(archive: NewArchive) -> Iterator[Pages]:
+    with pages_of(archive, lambda: (TAKE_OUT, REFRESH)) as made:
         yield made
 
 
 @pytest.fixture
-def item(pages: Desk) -> Holding:
+def item(pages: Pages) -> Holding:
     return pages.held(LINE)[0]
 
 
-def with_files(pages: Desk) -> Holding:
+def with_files(pages: Pages) -> Holding:
     names = ("a.txt", "b.txt", "c.txt")
     for name in names:
         (pages.archive.data / name).write_bytes(name.encode())
@@ -71,11 +71,11 @@ def with_files(pages: Desk) -> Holding:
     ]
 
 
-def now(pages: Desk, item: Holding) -> Holding:
+def now(pages: Pages, item: Holding) -> Holding:
     return pages.archive.catalogue.settled(item.forms.main)
 
 
-def test_each_page_needs_a_scope_and_some_take_files(pages: Desk) -> None:
+def test_each_page_needs_a_scope_and_some_take_files(pages: Pages) -> None:
     words = ["items", "deposit", "edit", "files", "delete", "bulk", "", "copy", "transfer", "import"]
     words += ["membership", "statistics", "audit", "tokens"]
     found = {word: (each.scope, each.files, each.small_files) for word, each in pages.handlers.items()}
@@ -90,7 +90,9 @@ def test_each_page_needs_a_scope_and_some_take_files(pages: Desk) -> None:
     }
 
 
-def test_the_page_of_an_item_has_its_history_and_what_can_be_done_with_it(pages: Desk, item: Holding) -> None:
+def test_the_page_of_an_item_has_its_history_and_what_can_be_done_with_it(
+    pages: Pages, item: Holding
+) -> None:
     events = [ItemEvent(WHEN, "tester", "imported", {})]
     shown = ItemPage(item, f"{ROOT}/{NAME}", events, "", [TAKE_OUT])
     assert pages.show(f"items/{NAME}") == shown
@@ -100,7 +102,7 @@ def test_the_page_of_an_item_has_its_history_and_what_can_be_done_with_it(pages:
 
 
 def test_a_copy_can_be_fetched_again_and_of_a_removed_item_nothing_is_left_to_do(
-    archive: NewArchive, pages: Desk
+    archive: NewArchive, pages: Pages
 ) -> None:
     copy, gone = pages.held(
         {**LINE, "state": "Copy"},
@@ -113,7 +115,7 @@ def test_a_copy_can_be_fetched_again_and_of_a_removed_item_nothing_is_left_to_do
     ]  # fmt: skip
 
 
-def test_words_are_looked_for_and_a_name_that_is_not_held_is_refused(pages: Desk, item: Holding) -> None:
+def test_words_are_looked_for_and_a_name_that_is_not_held_is_refused(pages: Pages, item: Holding) -> None:
     query = ItemQuery(order="-name", after=f"{NAME}0")
     [listed] = [ListedItem(item, ItemStanding(WHEN, WHEN))]
     assert pages.show("items", query=f"order=-name&after={NAME}0") == ItemsPage([listed], query)
@@ -137,7 +139,7 @@ def test_words_are_looked_for_and_a_name_that_is_not_held_is_refused(pages: Desk
     ],
 )
 def test_a_new_item_takes_over_what_it_shares_with_another(
-    pages: Desk, item: Holding, place: str, left: set[str]
+    pages: Pages, item: Holding, place: str, left: set[str]
 ) -> None:
     page = pages.show("deposit", query=f"{place or 'like'}={NAME}")
     kept = {name: rows for name, rows in values_of(item).items() if name.removeprefix("dc.") not in left}
@@ -150,7 +152,7 @@ def test_a_new_item_takes_over_what_it_shares_with_another(
 
 
 def test_the_first_form_is_empty_and_a_form_that_comes_back_is_as_it_was_typed(
-    pages: Desk, item: Holding
+    pages: Pages, item: Holding
 ) -> None:
     largest = pages.archive.settings.largest_upload
     empty = pages.show("deposit")
@@ -177,7 +179,7 @@ def test_the_first_form_is_empty_and_a_form_that_comes_back_is_as_it_was_typed(
     assert (len(again.once), again.one("dc.title"), again.one("none")) == (32, "Another", "")
 
 
-def kept(pages: Desk, name: str, content: bytes) -> str:
+def kept(pages: Pages, name: str, content: bytes) -> str:
     """The field of a file that waits in a form: it came with a step before the last one."""
     page = asyncio.run(pages.do("deposit", ("step", "files"), files={name: pages.staged(name, content)}))
     assert [each.file.name for each in page.files] == [name]
@@ -185,7 +187,7 @@ def kept(pages: Desk, name: str, content: bytes) -> str:
     return field
 
 
-def test_a_step_drops_a_file_and_what_comes_later_takes_the_place_of_another(pages: Desk) -> None:
+def test_a_step_drops_a_file_and_what_comes_later_takes_the_place_of_another(pages: Pages) -> None:
     first, second = kept(pages, "a.txt", b"abc"), kept(pages, "b.txt", b"abcd")
 
     def step(word: str, *uploads: str, **more: Any) -> ItemFormPage:
@@ -203,7 +205,7 @@ def test_a_step_drops_a_file_and_what_comes_later_takes_the_place_of_another(pag
     assert step("files", second).files == []
 
 
-def test_the_review_of_a_deposit_shows_the_item_as_it_will_be(pages: Desk, item: Holding) -> None:
+def test_the_review_of_a_deposit_shows_the_item_as_it_will_be(pages: Pages, item: Holding) -> None:
     upload = kept(pages, "a.txt", b"abc")
     fields = [*TYPED, ("translation_of", NAME), ("once", "o"), ("target", "a.txt"), ("upload", upload)]
     page = asyncio.run(pages.do("deposit", *fields, ("form_token", "t"), ("step", "review")))
@@ -218,7 +220,7 @@ def test_the_review_of_a_deposit_shows_the_item_as_it_will_be(pages: Desk, item:
     )
 
 
-def test_all_that_is_wrong_is_told_at_once_and_a_form_tells_it_before_the_fields_do(pages: Desk) -> None:
+def test_all_that_is_wrong_is_told_at_once_and_a_form_tells_it_before_the_fields_do(pages: Pages) -> None:
     def refused(*fields: tuple[str, str]) -> list[tuple[str, Any]]:
         with pytest.raises(FormProblems) as problems:
             asyncio.run(pages.do("deposit", *fields, ("step", "review")))
@@ -239,7 +241,7 @@ def test_all_that_is_wrong_is_told_at_once_and_a_form_tells_it_before_the_fields
     assert (str(alone.value), type(alone.value)) == (empty, BadItem)
 
 
-def test_a_deposit_is_made_once_with_the_files_that_waited(pages: Desk) -> None:
+def test_a_deposit_is_made_once_with_the_files_that_waited(pages: Pages) -> None:
     upload = kept(pages, "a.txt", b"abc")
     fields = [*TYPED, ("once", "o"), ("upload", upload), ("target", "gone.txt")]
     paths = {asyncio.run(pages.do("deposit", *fields)) for _ in range(2)}
@@ -252,7 +254,7 @@ def test_a_deposit_is_made_once_with_the_files_that_waited(pages: Desk) -> None:
     )  # fmt: skip
 
 
-def test_a_row_of_a_list_leads_to_the_form_of_its_item(pages: Desk, item: Holding) -> None:
+def test_a_row_of_a_list_leads_to_the_form_of_its_item(pages: Pages, item: Holding) -> None:
     found = pages.show(f"edit/{item.number}")
     headers = (("location", f"/-/admin/edit/{NAME}"), ("cache-control", "no-store"))
     assert found == Response(303, headers=headers)
@@ -262,7 +264,7 @@ def test_a_row_of_a_list_leads_to_the_form_of_its_item(pages: Desk, item: Holdin
 
 
 def test_the_form_of_an_item_shows_it_and_what_another_librarian_has_changed(
-    pages: Desk, item: Holding
+    pages: Pages, item: Holding
 ) -> None:
     assert pages.show(f"edit/{NAME}") == ItemFormPage(values_of(item), "edit", item, WHEN)
     for since, theirs in ((WHEN, {}), (LATER, {"language": "pt"})):
@@ -280,7 +282,7 @@ def edited(*changes: tuple[str, str], since: str = WHEN) -> list[tuple[str, str]
     return [("since", since), *(row for row in rows if row[0] not in dict(changes)), *changes]
 
 
-def test_an_edit_changes_what_differs_and_without_a_difference_nothing(pages: Desk, item: Holding) -> None:
+def test_an_edit_changes_what_differs_and_without_a_difference_nothing(pages: Pages, item: Holding) -> None:
     there = f"/-/admin/items/{NAME}?done="
     assert pages.do(f"edit/{NAME}", *edited()) == f"{there}unchanged"
     assert now(pages, item) == item
@@ -290,7 +292,7 @@ def test_an_edit_changes_what_differs_and_without_a_difference_nothing(pages: De
         pages.do(f"edit/{NAME}", *edited(("language", "en")))
 
 
-def test_the_review_of_an_edit_shows_the_item_as_it_will_be(pages: Desk, item: Holding) -> None:
+def test_the_review_of_an_edit_shows_the_item_as_it_will_be(pages: Pages, item: Holding) -> None:
     fields = edited(("language", ""), ("rights", "Some"), ("access", "closed"))
     page = pages.do(f"edit/{NAME}", *fields, ("step", "review"), ("form_token", "t"))
     assert page == ReviewPage(
@@ -321,7 +323,7 @@ def _facts(item: Holding) -> dict[str, Any]:
     return {name: getattr(item, name) for name in Holding.__dataclass_fields__}
 
 
-def test_files_are_removed_once_confirmed_and_another_opens_first(pages: Desk) -> None:
+def test_files_are_removed_once_confirmed_and_another_opens_first(pages: Pages) -> None:
     item = with_files(pages)
     path = f"files/{item.forms.main}"
     assert pages.show(path) == FilesPage(item, pages.archive.settings.largest_upload)
@@ -349,7 +351,7 @@ def test_files_are_removed_once_confirmed_and_another_opens_first(pages: Desk) -
 
 
 def test_an_item_is_removed_once_confirmed_with_its_reason_and_what_takes_its_place(
-    pages: Desk, item: Holding
+    pages: Pages, item: Holding
 ) -> None:
     other = with_files(pages)
     assert pages.show(f"delete/{NAME}") == DeletePage(item)

@@ -37,7 +37,7 @@ from ibi.archive.store.tables.rows import ListedFile
 from ibi.archive.store.tables.usage import UsageCounts, UsageRow
 from ibi.errors import BadItem, IbiError, NotHeld
 from ibi.runtime.settings import Peer
-from support.acts.desk import AUDIT_DAYS, Desk, desk
+from support.acts.page_values import AUDIT_DAYS, Pages, pages_of
 from support.archive.archive_fixture import NOW, WHEN, NewArchive
 from support.archive.search_fixture import indexed
 
@@ -47,8 +47,8 @@ SERVICE = "8JMKD3MGP8W/34PGRBS"
 
 
 @pytest.fixture
-def pages(archive: NewArchive) -> Iterator[Desk]:
-    with desk(archive) as made:
+def pages(archive: NewArchive) -> Iterator[Pages]:
+    with pages_of(archive) as made:
         yield made
 
 
@@ -57,12 +57,12 @@ def line(number: int, **more: Any) -> dict[str, Any]:
     return {"key": str(number), "rep": name, "url": f"http://far.example/{number}", **more}
 
 
-def with_file(pages: Desk) -> Holding:
+def with_file(pages: Pages) -> Holding:
     (pages.archive.data / "a.txt").write_bytes(b"abc")
     return pages.held({"key": "f", "rep": "a.example/b/2012/02.02.00.00", "files": {"a.txt": "a.txt"}})[0]
 
 
-def test_the_first_page_tells_the_state_of_the_archive_and_what_was_changed_last(pages: Desk) -> None:
+def test_the_first_page_tells_the_state_of_the_archive_and_what_was_changed_last(pages: Pages) -> None:
     items = pages.held(*(line(number) for number in range(20)))
     file, [copy] = with_file(pages), pages.held(line(99, state="Copy", timestamp="2011-01-01T00:00:00Z"))
     page = pages.show("")
@@ -74,7 +74,7 @@ def test_the_first_page_tells_the_state_of_the_archive_and_what_was_changed_last
     assert pages.others.waiting() == {"audit": 0, "transfer": 0, "membership": 0}
 
 
-def test_what_waits_for_a_person_is_counted_by_its_page(pages: Desk, archive: NewArchive) -> None:
+def test_what_waits_for_a_person_is_counted_by_its_page(pages: Pages, archive: NewArchive) -> None:
     item = with_file(pages)
     listed = ListedFile(item.number, item.forms, item.files[0])
     problem = IbiError("no answer")
@@ -100,7 +100,7 @@ def test_what_waits_for_a_person_is_counted_by_its_page(pages: Desk, archive: Ne
     assert page == AuditPage(found, [KnownFault(listed, FileFault.MISSING, WHEN, "")], AUDIT_DAYS)
 
 
-def test_visits_are_shown_by_month_the_latest_first_of_three_years(pages: Desk, archive: NewArchive) -> None:
+def test_visits_are_shown_by_month_the_latest_first_of_three_years(pages: Pages, archive: NewArchive) -> None:
     [item] = pages.held(line(1))
     months = [f"{year}-{month:02}" for year in (2020, 2021, 2022, 2023) for month in range(1, 13)]
     with archive.catalogue.writing() as writer:
@@ -114,7 +114,7 @@ def test_visits_are_shown_by_month_the_latest_first_of_three_years(pages: Desk, 
 
 
 def test_the_state_at_each_resolver_is_shown_and_what_was_not_confirmed_is_marked(
-    pages: Desk, archive: NewArchive
+    pages: Pages, archive: NewArchive
 ) -> None:
     empty = MembershipPage(Resolvers.read(archive.data).settings, [])
     assert pages.show("membership") == empty
@@ -151,7 +151,7 @@ def test_the_state_at_each_resolver_is_shown_and_what_was_not_confirmed_is_marke
     assert str(strange.value) == "this is not the form of this page; open the page again"
 
 
-def test_an_original_is_handed_over_once_confirmed_and_taken_back(pages: Desk, archive: NewArchive) -> None:
+def test_an_original_is_handed_over_once_confirmed_and_taken_back(pages: Pages, archive: NewArchive) -> None:
     Peer.write_tables(
         archive.data, {"other": Peer(address=PEER, token="t"), "third": Peer(address=PEER, token="")}
     )
@@ -178,14 +178,14 @@ def test_an_original_is_handed_over_once_confirmed_and_taken_back(pages: Desk, a
         pages.do("transfer", ("transfer", "0" * 32))
 
 
-def test_the_form_of_a_copy_keeps_what_was_typed(pages: Desk, archive: NewArchive) -> None:
+def test_the_form_of_a_copy_keeps_what_was_typed(pages: Pages, archive: NewArchive) -> None:
     assert pages.show("copy") == CopyPage("", "", archive.settings.resolver)
     Resolvers.read(archive.data).joining(f"{RESOLVER}/{SERVICE}", None, also=False).write(archive.data)
     typed = Form([("ibi", " a "), ("archive", "b")])
     assert pages.show("copy", typed) == CopyPage("a", "b", RESOLVER)
 
 
-def test_a_token_is_shown_once_and_revoked_once_confirmed(pages: Desk, archive: NewArchive) -> None:
+def test_a_token_is_shown_once_and_revoked_once_confirmed(pages: Pages, archive: NewArchive) -> None:
     assert pages.show("tokens") == TokensPage(())
     made = pages.do("tokens", ("name", "harvester"), ("scopes", "read"), ("scopes", "edit"))
     [token] = Tokens(archive.data).all()
@@ -207,7 +207,7 @@ def test_a_token_is_shown_once_and_revoked_once_confirmed(pages: Desk, archive: 
 TABLE = "title,creator,date,url,colour\n"
 
 
-def test_an_import_is_tried_out_first_and_then_taken_in(pages: Desk, archive: NewArchive) -> None:
+def test_an_import_is_tried_out_first_and_then_taken_in(pages: Pages, archive: NewArchive) -> None:
     assert pages.show("import") == ImportPage()
     typed = Form([("format", "ris"), ("update", "yes")])
     assert pages.show("import", typed) == ImportPage(format="ris", update=True)
@@ -233,7 +233,7 @@ def test_an_import_is_tried_out_first_and_then_taken_in(pages: Desk, archive: Ne
         pages.do("import", *sent, role=Role.ADMINISTRATOR)
 
 
-def test_an_import_of_no_file_of_two_or_with_unknown_columns_is_refused(pages: Desk) -> None:
+def test_an_import_of_no_file_of_two_or_with_unknown_columns_is_refused(pages: Pages) -> None:
     one = "choose one file with records: JSON lines, BibTeX, RIS or CSV"
     files = {name: pages.staged(name, b"title\nT\n") for name in ("a.csv", "b.csv")}
     for given in ({}, files):
@@ -250,7 +250,7 @@ def test_an_import_of_no_file_of_two_or_with_unknown_columns_is_refused(pages: D
     assert TableColumns() == ((), ())
 
 
-def test_long_lists_are_read_block_by_block_in_every_order(pages: Desk, archive: NewArchive) -> None:
+def test_long_lists_are_read_block_by_block_in_every_order(pages: Pages, archive: NewArchive) -> None:
     """A thousand items and more: three blocks of five hundred rows."""
     numbers = range(1005)
     names = [str(each.forms.main) for each in pages.held(*(line(number) for number in numbers))]
@@ -275,7 +275,7 @@ def test_long_lists_are_read_block_by_block_in_every_order(pages: Desk, archive:
 
 
 def test_a_page_ends_where_too_many_items_were_looked_at_and_leads_on(
-    pages: Desk, archive: NewArchive, monkeypatch: pytest.MonkeyPatch
+    pages: Pages, archive: NewArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pages.held(*(line(number) for number in range(504)), line(504, access="closed"))
     index = indexed(archive)

@@ -1,4 +1,4 @@
-"""Harvests from a scripted repository: what is asked for, how long is waited, what is kept, and each refusal, whole."""
+"""Harvests from a scripted repository: what is urls for, how long is waited, what is kept, and each refusal, whole."""
 
 from __future__ import annotations
 
@@ -58,17 +58,17 @@ class Reply:
 
 @dataclass
 class Scripted:
-    """A repository that gives these answers, one after the other; what it was asked, and how."""
+    """A repository that gives these answers, one after the other; what it was urls, and how."""
 
     replies: Iterator[Reply]
-    asked: list[str] = field(default_factory=list)
+    urls: list[str] = field(default_factory=list)
     ways: list[dict[str, Any]] = field(default_factory=list)
     pauses: list[float] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
 
     @asynccontextmanager
     async def get(self, url: str, **ways: Any) -> AsyncIterator[Reply]:
-        self.asked.append(url)
+        self.urls.append(url)
         self.ways.append(ways)
         yield next(self.replies)
 
@@ -108,24 +108,24 @@ def test_a_list_is_asked_for_page_by_page_and_the_next_time_from_its_newest_reco
     )
     report, seen = harvested(archive, *pages)
     assert report == ImportReport(added=3)
-    assert (seen.asked, seen.pauses, seen.counts) == (
+    assert (seen.urls, seen.pauses, seen.counts) == (
         [FIRST, f"{AT}?verb=ListRecords&resumptionToken=a+b%26c"], [], [2, 3],
     )  # fmt: skip
     way = {"most_bytes": 32 << 20, "seconds": 300.0, "headers": {"Accept": "text/xml"}, "follow": True}
     assert seen.ways == [way, way]
     assert kept(archive) == HarvestProgress(AT, "", "oai_dc", since="2020-02-02")
     report, seen = harvested(archive, page(item(3), item(4, "2020-01-05")))
-    assert (report, seen.asked) == (ImportReport(added=1, unchanged=1), [f"{FIRST}&from=2020-02-02"])
+    assert (report, seen.urls) == (ImportReport(added=1, unchanged=1), [f"{FIRST}&from=2020-02-02"])
     assert kept(archive).since == "2020-01-05"
     report, seen = harvested(archive, fault("noRecordsMatch"), since="2019-01-01T00:00:00Z")
-    assert (report, seen.asked) == (ImportReport(), [f"{FIRST}&from=2019-01-01T00%3A00%3A00Z"])
+    assert (report, seen.urls) == (ImportReport(), [f"{FIRST}&from=2019-01-01T00%3A00%3A00Z"])
     assert kept(archive).since == "2019-01-01T00:00:00Z"
 
 
 def test_a_set_in_another_format_has_its_own_progress(archive: NewArchive) -> None:
     at = f"{AT}?x=y"
     _, seen = harvested(archive, page(item(1)), at=at, part="mar:ART", metadata_format="other")
-    assert seen.asked == [f"{at}&verb=ListRecords&metadataPrefix=other&set=mar%3AART"]
+    assert seen.urls == [f"{at}&verb=ListRecords&metadataPrefix=other&set=mar%3AART"]
     assert kept(archive, at, "mar:ART", "other").since == "2020-01-01"
     assert kept(archive, at).since == ""
 
@@ -145,15 +145,17 @@ def test_a_record_from_the_future_does_not_hide_those_until_then(
     assert kept(archive) == HarvestProgress(AT, "", "oai_dc", since=since)
 
 
-def test_an_interrupted_list_goes_on_and_one_that_is_not_known_any_more_begins_anew_once(
+def test_an_interrupted_list_goes_on_and_one_that_is_not_known_any_more_restarts_once(
     archive: NewArchive,
 ) -> None:
     with pytest.raises(PeerGarbled) as ended:
         harvested(archive, page(item(1, "2020-03-03"), token="one"), Reply(status=500))
     assert str(ended.value) == "the repository answers with the status 500"
     assert kept(archive) == HarvestProgress(AT, "", "oai_dc", "one", MOMENT, "2020-03-03", "")
-    report, seen = harvested(archive, fault("badResumptionToken"), page(item(1, "2020-03-03"), item(2), moment="x"))
-    assert (report, seen.asked) == (
+    report, seen = harvested(
+        archive, fault("badResumptionToken"), page(item(1, "2020-03-03"), item(2), moment="x")
+    )
+    assert (report, seen.urls) == (
         ImportReport(added=1, unchanged=1), [f"{AT}?verb=ListRecords&resumptionToken=one", FIRST],
     )  # fmt: skip
     assert kept(archive).since == "2020-03-03"
@@ -166,7 +168,7 @@ def test_an_interrupted_list_goes_on_and_one_that_is_not_known_any_more_begins_a
         assert str(unknown.value) == "the repository answers badResumptionToken: no"
 
 
-def said(archive: NewArchive, *replies: Reply | bytes, **options: str) -> tuple[type[IbiError], str]:
+def refusal_of(archive: NewArchive, *replies: Reply | bytes, **options: str) -> tuple[type[IbiError], str]:
     with pytest.raises(IbiError) as refused:
         harvested(archive, *replies, **options)
     return type(refused.value), str(refused.value)
@@ -175,13 +177,13 @@ def said(archive: NewArchive, *replies: Reply | bytes, **options: str) -> tuple[
 def test_a_list_that_leads_nowhere_ends(archive: NewArchive) -> None:
     nowhere = PeerGarbled, "the list of records leads nowhere"
     empty = [page(token=str(number)) for number in range(101)]
-    assert said(archive, *empty) == nowhere
+    assert refusal_of(archive, *empty) == nowhere
     assert harvested(archive, *empty[:100], page(item(1)))[0] == ImportReport(added=1)
-    assert said(archive, page(item(1), token="x" * 4097)) == nowhere
+    assert refusal_of(archive, page(item(1), token="x" * 4097)) == nowhere
     long = "x" * 4096
     again = PeerGarbled, "the repository gives the same resumption token again and again"
-    assert said(archive, page(item(1), token=long), page(item(2), token=long)) == again
-    assert said(archive, since="yesterday") == (BadItem, "--from is a day such as 2027-01-31")
+    assert refusal_of(archive, page(item(1), token=long), page(item(2), token=long)) == again
+    assert refusal_of(archive, since="yesterday") == (BadItem, "--from is a day such as 2027-01-31")
 
 
 def test_a_pause_is_as_long_as_the_repository_asks(archive: NewArchive) -> None:
@@ -203,8 +205,8 @@ def test_a_pause_is_as_long_as_the_repository_asks(archive: NewArchive) -> None:
     wait = "the repository asks to wait"
     for text, seconds in (("601", 601), ("1" * 12, 111_111_111)):
         expected = PeerSilent, f"{wait} for {seconds} s; {ON}"
-        assert said(archive, Reply(status=503, headers={"retry-after": text})) == expected
-    assert said(archive, *[Reply(status=503)] * 5) == (PeerSilent, f"{wait} again and again; {ON}")
+        assert refusal_of(archive, Reply(status=503, headers={"retry-after": text})) == expected
+    assert refusal_of(archive, *[Reply(status=503)] * 5) == (PeerSilent, f"{wait} again and again; {ON}")
     assert harvested(archive, *[Reply(status=503)] * 4, page(item(1)))[1].pauses == [10] * 4
 
 

@@ -34,12 +34,12 @@ HELD: list[dict[str, Any]] = [
     {"rep": C, "key": "c", "url": f"{FAR}/c", "state": "Copy"},
     {"rep": GONE, "key": "d", "state": "Deleted", "timestamp": WHEN},
 ]
-Said = list[tuple[int, str, str]]
+Sentences = list[tuple[int, str, str]]
 
 
-def said(
+def imported(
     archive: NewArchive, *lines: dict[str, Any], dry: bool, update: bool
-) -> tuple[ImportReport, Said, Said]:
+) -> tuple[ImportReport, Sentences, Sentences]:
     """The report of an import of these lines, its refusals and its notices."""
     path, refused, noticed = archive.data / "more.jsonl", list[RefusedRecord](), list[RecordNotice]()
     path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
@@ -68,7 +68,7 @@ def test_a_record_of_a_held_item_that_differs_is_refused_with_its_fields(
     held: NewArchive, *, dry: bool
 ) -> None:
     several = "its names and its key are those of several items"
-    report, refused, noticed = said(
+    report, refused, noticed = imported(
         held,
         HELD[0],
         {"rep": A, "key": "b"},
@@ -92,7 +92,7 @@ def test_a_record_of_a_held_item_that_differs_is_refused_with_its_fields(
 
 @pytest.mark.parametrize("dry", [True, False])
 def test_an_update_says_of_each_record_what_it_cannot_be(held: NewArchive, *, dry: bool) -> None:
-    report, refused, _ = said(
+    report, refused, _ = imported(
         held,
         {"rep": A, "language": "pt"},
         {"rep": A, "language": "pt"},
@@ -122,7 +122,7 @@ def test_a_dry_run_tells_what_would_be_changed_and_follows_its_own_records(held:
     (held.data / "a.txt").write_bytes(b"a")
     (held.data / "b.txt").write_bytes(b"b")
     new = {"rep": "a.example/b/2014/01.01.00.00", "files": {"x.txt": "a.txt"}}
-    report, refused, noticed = said(
+    report, refused, noticed = imported(
         held,
         {"rep": A, "language": "pt", "metadata": {"title": ["Another"], "date": ["2001"]}},
         {"rep": B, "state": "Deleted", "reason": "x"},
@@ -140,7 +140,7 @@ def test_a_dry_run_tells_what_would_be_changed_and_follows_its_own_records(held:
         (2, f"{B} would be removed", ""),
         (3, f"{A} would be changed: url, x.txt", ""),
     ]
-    report, refused, noticed = said(
+    report, refused, noticed = imported(
         held,
         new,
         new,
@@ -166,7 +166,7 @@ def test_a_file_that_cannot_be_read_or_is_elsewhere_is_named(held: NewArchive, t
             {"rep": f"a.example/b/2014/01.01.00.0{n}", "files": {"x": path}}
             for n, path in enumerate((outside, circle))
         ]
-        report, refused, _ = said(held, *lines, dry=dry, update=False)
+        report, refused, _ = imported(held, *lines, dry=dry, update=False)
         assert report == ImportReport(refused=2)
         assert refused[0][:2] == (1, f"{outside} is not inside the folder of the file that names it")
         assert refused[1][0] == 2
@@ -194,7 +194,7 @@ def test_a_folder_that_dspace_has_not_exported_is_refused_and_an_absent_file_is_
 
 def harvested(
     archive: NewArchive, *records: SourceRecord, origin: str = "far.example"
-) -> tuple[ImportReport, Said]:
+) -> tuple[ImportReport, Sentences]:
     refused = list[RefusedRecord]()
     ingest = RecordIngest(archive.item_store, "tester", refused.append, what="harvested", origin=origin)
     with archive.item_store.staging_session():
@@ -234,7 +234,7 @@ def test_what_has_its_files_here_is_neither_changed_nor_removed_by_a_harvest(arc
     assert harvested(archive, brought("x", url=f"{FAR}/x"))[0] == ImportReport(added=1)
     (archive.data / "a.txt").write_bytes(b"a")
     lines = {"key": "x", "files": {"a.txt": "a.txt"}}, {"key": "x", "language": "pt"}
-    assert said(archive, *lines, dry=False, update=True)[:2] == (ImportReport(changed=2), [])
+    assert imported(archive, *lines, dry=False, update=True)[:2] == (ImportReport(changed=2), [])
     item = archive.catalogue.holding_by_key("x")
     assert item
     problem = f"{item.forms.main} has its files in this Archive, so a harvest neither changes nor removes it"

@@ -42,7 +42,7 @@ FILES, BYTES = 4, 3 + 3 + 25 + (1 << 20)
 
 @dataclass
 class Acting:
-    """Who acts on an Archive, and what was told meanwhile."""
+    """Who acts on an Archive, and what came up meanwhile."""
 
     archive: NewArchive
     progress: list[tuple[int, int | None]] = field(default_factory=list)
@@ -97,8 +97,8 @@ def test_an_audit_reads_every_file_and_names_those_that_are_damaged(acting: Acti
     one = preservation.audit(context, AuditFields(ibi=LAST))
     assert one == {"files": 1, "bytes": 3, "faults": [good]}
     assert (acting.progress, acting.noted) == ([(3, 3)], [str(fault_message(listed, FileFault.DIGEST))])
-    told = preservation.audits(context, NoFields())
-    assert told == {
+    audits = preservation.audits(context, NoFields())
+    assert audits == {
         "days": acting.archive.settings.audit_days, "files": FILES, "faults": 1, "begun": "", "ended": "no",
         "damaged": [{"ibi": LAST, "file": "a.txt", "fault": "digest", "found": WHEN, "good": WHEN}],
     }  # fmt: skip

@@ -26,7 +26,7 @@ ABSENT = "a.example/b/1999/01.01.00.00"
 LATER = "a.example/b/2013/01.01.00.00"
 NO_STORE = ("cache-control", "no-store")
 TEXT = "text/plain; charset=utf-8"
-SAID = (NO_STORE, ("content-language", "en"))
+IN_ENGLISH = (NO_STORE, ("content-language", "en"))
 STAMP = ("last-modified", "Tue, 14 Nov 2023 22:13:20 GMT")
 AAA = "9834876dcfb05cb167a5c24953eba58c4ac89b1adf57f28f2f9d09af107ee8f0"
 DIGEST = "sha-256=:mDSHbc+wXLFnpcJJU+uljErImxrfV/KPL50JrxB+6PA=:"
@@ -34,10 +34,10 @@ VALIDATORS = (("etag", f'"{AAA}"'), ("cache-control", "public, no-cache"), STAMP
 DESCRIBED = (("accept-ranges", "bytes"), ("repr-digest", DIGEST))
 SANDBOX = "sandbox allow-downloads allow-popups; object-src 'none'; base-uri 'none'; form-action 'none'"
 
-Asked = Callable[..., Response]
+Answer = Callable[..., Response]
 
 
-def site_of(archive: NewArchive, **more: Any) -> Asked:
+def site_of(archive: NewArchive, **more: Any) -> Answer:
     """What asks the site of an Archive: (target, header=...)."""
     identity = identity_of(archive.settings)
     stores = archive.catalogue, archive.file_store
@@ -52,14 +52,14 @@ def site_of(archive: NewArchive, **more: Any) -> Asked:
 
 
 @pytest.fixture
-def alone(archive: NewArchive) -> Asked:
+def alone(archive: NewArchive) -> Answer:
     """An Archive without a resolver."""
     fill(archive)
     return site_of(archive)
 
 
 @pytest.fixture
-def joined(new_archive: Callable[..., NewArchive]) -> Asked:
+def joined(new_archive: Callable[..., NewArchive]) -> Answer:
     """An Archive with a resolver."""
     archive = new_archive(resolver=f"{THERE}/")
     fill(archive)
@@ -108,13 +108,13 @@ REFUSED = [
 ]
 
 
-def test_a_program_is_told_in_a_sentence_why_it_gets_nothing(alone: Asked, joined: Asked) -> None:
+def test_a_program_is_told_in_a_sentence_why_it_gets_nothing(alone: Answer, joined: Answer) -> None:
     for target, status, text in REFUSED:
         for ask in (alone, joined):
-            assert whole(ask(target)) == (status, TEXT, f"{text}\n", SAID), target
+            assert whole(ask(target)) == (status, TEXT, f"{text}\n", IN_ENGLISH), target
 
 
-def test_a_browser_is_shown_what_is_left_of_a_removed_item(alone: Asked) -> None:
+def test_a_browser_is_shown_what_is_left_of_a_removed_item(alone: Answer) -> None:
     page = alone(f"/-/item/{GONE}", accept="text/html")
     assert (page.status, page.content_type) == (410, "text/html; charset=utf-8")
     assert b"It was here" in page.body
@@ -124,7 +124,9 @@ def test_a_browser_is_shown_what_is_left_of_a_removed_item(alone: Asked) -> None
     )  # fmt: skip
 
 
-def test_a_persistent_url_leads_to_what_is_here_and_else_to_the_resolver(alone: Asked, joined: Asked) -> None:
+def test_a_persistent_url_leads_to_what_is_here_and_else_to_the_resolver(
+    alone: Answer, joined: Answer
+) -> None:
     index, last = f"{HERE}/col/{REP}/doc/index.html", f"{HERE}/col/{LAST}/doc/a.txt"
     far = "http://far.example/x?y=1"
     for ask, root in ((alone, HERE), (joined, THERE)):
@@ -142,19 +144,19 @@ def test_a_persistent_url_leads_to_what_is_here_and_else_to_the_resolver(alone: 
         (f"/{REP}/none", 404, HELD), (f"/{REP}+(fr)", 404, HELD), (f"/{LAST}:", 404, HELD.replace(REP, LAST)),
         (f"/{GONE}", 410, REMOVED), (f"/{ABSENT}", 404, NOT_HELD),
     ):  # fmt: skip
-        assert whole(alone(target)) == (status, TEXT, f"{text}\n", SAID)
+        assert whole(alone(target)) == (status, TEXT, f"{text}\n", IN_ENGLISH)
         assert whole(joined(f"{target}?a=b")) == to(f"{THERE}{target}?a=b")
 
 
 def test_a_file_of_an_item_that_is_not_here_is_looked_for_at_the_resolver(
-    alone: Asked, joined: Asked
+    alone: Answer, joined: Answer
 ) -> None:
     for path, place in (("/doc/x/y", f"{ABSENT}/x/y"), ("/doc/", ABSENT)):
         assert whole(joined(f"/col/{ABSENT}{path}")) == to(f"{THERE}/{place}")
     for target in (f"/col/{ABSENT}/doc/x", f"/col/{ABSENT}/x"):
         assert alone(target).status == 404 if "/doc/" in target else 400
-    assert whole(alone(f"/col/{ABSENT}/doc/x")) == (404, TEXT, f"{NOT_HELD}\n", SAID)
-    assert whole(alone(f"/col/{GONE}/doc/x")) == (410, TEXT, f"{REMOVED}\n", SAID)
+    assert whole(alone(f"/col/{ABSENT}/doc/x")) == (404, TEXT, f"{NOT_HELD}\n", IN_ENGLISH)
+    assert whole(alone(f"/col/{GONE}/doc/x")) == (410, TEXT, f"{REMOVED}\n", IN_ENGLISH)
     for ask in (alone, joined):
         assert whole(ask(f"/col/{REP}/doc/")) == to(f"/col/{REP}/doc/index.html")
 
@@ -168,10 +170,10 @@ def test_a_name_in_another_encoding_leads_to_the_only_file_that_it_means(archive
     for spelt in ("caf%E9.txt", "cafe%CC%81.txt"):
         assert whole(ask(f"/col/{name}/doc/{spelt}")) == to(f"/col/{name}/doc/caf%C3%A9.txt")
     for spelt in ("caf%E8.txt", "", "/"):  # no file is called so, and none opens first
-        assert whole(ask(f"/col/{name}/doc/{spelt}")) == (404, TEXT, f"{name} has no such file\n", SAID)
+        assert whole(ask(f"/col/{name}/doc/{spelt}")) == (404, TEXT, f"{name} has no such file\n", IN_ENGLISH)
 
 
-def test_a_file_is_given_whole_or_in_part_with_its_digest_and_its_links(alone: Asked) -> None:
+def test_a_file_is_given_whole_or_in_part_with_its_digest_and_its_links(alone: Answer) -> None:
     target = f"/col/{LAST}/doc/a.txt"
     links = (
         f'<{HERE}/{LAST}>; rel="cite-as", </-/item/{LAST}>; rel="collection"; type="text/html", '
@@ -195,7 +197,7 @@ def test_a_file_is_given_whole_or_in_part_with_its_digest_and_its_links(alone: A
         each.file.close()
 
 
-def test_a_page_among_the_files_is_served_in_a_sandbox_in_its_language(alone: Asked) -> None:
+def test_a_page_among_the_files_is_served_in_a_sandbox_in_its_language(alone: Answer) -> None:
     page = alone(f"/col/{REP}/doc/index.html")
     headers = dict(page.headers)
     assert (page.status, page.content_type) == (200, "text/html; charset=utf-8")
@@ -220,7 +222,7 @@ def test_nginx_sends_what_the_setting_names(new_archive: Callable[..., NewArchiv
     assert found.file is None
 
 
-def test_all_files_come_in_a_zip_whose_tag_changes_with_the_item(alone: Asked) -> None:
+def test_all_files_come_in_a_zip_whose_tag_changes_with_the_item(alone: Answer) -> None:
     found = alone(f"/-/zip/{REP}")
     tag, kept, stamp, ranges, name = found.headers
     assert (found.status, found.content_type, kept, stamp) == (200, "application/zip", VALIDATORS[1], STAMP)
@@ -243,7 +245,7 @@ def test_a_file_that_an_audit_found_damaged_is_not_given(archive: NewArchive) ->
     sentence = (
         f"this file cannot be given out until it is repaired: {fault_message(listed, FileFault.DIGEST)}\n"
     )
-    assert whole(found) == (503, TEXT, sentence, (NO_STORE, ("retry-after", "10"), SAID[1]))
+    assert whole(found) == (503, TEXT, sentence, (NO_STORE, ("retry-after", "10"), IN_ENGLISH[1]))
 
 
 EDITIONS = f"""<{HERE}/{REP}!>; rel="original",
@@ -258,7 +260,7 @@ from="Fri, 01 Jan 2010 00:00:00 GMT"; until="Tue, 01 Jan 2013 00:00:00 GMT",
 
 
 @pytest.fixture
-def series(archive: NewArchive) -> Asked:
+def series(archive: NewArchive) -> Answer:
     """Three editions, of which another Archive holds the next one."""
     lines = [
         {"rep": name, "next_edition": following, "url": "http://far.example/"}
@@ -268,7 +270,7 @@ def series(archive: NewArchive) -> Asked:
     return site_of(archive)
 
 
-def test_the_map_of_editions_names_each_of_them_and_where_it_goes_on(series: Asked) -> None:
+def test_the_map_of_editions_names_each_of_them_and_where_it_goes_on(series: Answer) -> None:
     headers = (("vary", "accept"), ("cache-control", "public, max-age=60"))
     for name in (REP, LAST, LATER):
         assert whole(series(f"/-/timemap/{name}")) == (200, "application/link-format", EDITIONS, headers)
@@ -289,7 +291,7 @@ def test_the_map_of_editions_names_each_of_them_and_where_it_goes_on(series: Ask
     assert found.body == series(f"/-/timemap/{REP}", accept="application/json").body
 
 
-def test_the_gate_leads_to_the_edition_of_a_time(series: Asked) -> None:
+def test_the_gate_leads_to_the_edition_of_a_time(series: Answer) -> None:
     ends = ", ".join(EDITIONS.rstrip().split(",\n")[each] for each in (4, 6))
     links = f"{gates(REP).replace('>', '!>', 1)}, {ends}"
     for wanted, name in (
@@ -305,9 +307,9 @@ def test_the_gate_leads_to_the_edition_of_a_time(series: Asked) -> None:
         )
         assert whole(series(f"/-/timegate/{LAST}", accept_datetime=wanted)) == (302, "", "", headers), wanted
     for text in ("x", "Fri, 01 Jan 2010 00:00:00 +0000", "2010", "GMT", "x" * 101 + "GMT"):
-        status, kind, said, head = whole(series(f"/-/timegate/{LAST}", accept_datetime=text))
-        assert (status, kind, head) == (400, TEXT, SAID)
-        assert said.splitlines()[:2] == [DATE, text[:100]]
+        status, kind, sentence, head = whole(series(f"/-/timegate/{LAST}", accept_datetime=text))
+        assert (status, kind, head) == (400, TEXT, IN_ENGLISH)
+        assert sentence.splitlines()[:2] == [DATE, text[:100]]
 
 
 def test_the_only_edition_is_the_first_and_the_last_and_of_removed_ones_there_is_none(
@@ -375,7 +377,7 @@ def test_the_pages_of_the_archive_itself_are_there_and_name_its_service(archive:
     assert b"/-/search" in site_of(archive, facts=CollectionFacts)("/", accept="text/html").body
 
 
-def test_a_gate_may_be_asked_for_a_whole_persistent_url_of_its_own_hosts(joined: Asked) -> None:
+def test_a_gate_may_be_asked_for_a_whole_persistent_url_of_its_own_hosts(joined: Answer) -> None:
     for host in ("archive.example", "resolver.example"):
         found = joined(f"/-/timegate/http://{host}/{REP}")
         assert (found.status, dict(found.headers)["location"]) == (302, f"{HERE}/-/item/{LAST}")
@@ -393,7 +395,7 @@ def test_at_the_address_of_the_files_there_is_nothing_else(archive: NewArchive) 
         ("/col/x", 400, NO_NAME),
         (f"/col/{REP}/doc/none", 404, f"{REP} has no such file"),
     ):
-        assert whole(site.only_file(Request("GET", path, "", {}))) == (status, TEXT, f"{text}\n", SAID)
+        assert whole(site.only_file(Request("GET", path, "", {}))) == (status, TEXT, f"{text}\n", IN_ENGLISH)
     found = site.only_file(Request("GET", f"/col/{LAST}/doc/a.txt", "", {}))
     assert (found.status, found.size) == (200, 3)
     assert found.file is not None

@@ -127,7 +127,7 @@ def adapter(lookup: Callable[..., Any] = lambda _: None, **more: Any) -> Archive
     return ArchiveAdapter(lookup, **given)
 
 
-def said(made: ArchiveAdapter, path: str, query: str = "", method: str = "GET") -> tuple[list[str], str]:
+def cgi(made: ArchiveAdapter, path: str, query: str = "", method: str = "GET") -> tuple[list[str], str]:
     """What CGI writes: the lines of the head, and the body."""
     output = io.BytesIO()
     made.cgi({"REQUEST_METHOD": method, "PATH_INFO": path, "QUERY_STRING": query}, output)
@@ -151,12 +151,12 @@ def test_an_adapter_refuses_in_a_pair_list(caplog: pytest.LogCaptureFixture) -> 
         (adapter(), PLACE, "POST", "405 Method Not Allowed", "only GET and HEAD are understood here",
          ["Allow: GET, HEAD"]),
     ):  # fmt: skip
-        head, body = said(made, path, query, method)
+        head, body = cgi(made, path, query, method)
         assert sentence in body
         length = f"Content-Length: {len(body.encode())}"
         assert head == sorted([f"Status: {status}", "Content-Type: text/plain", length, *more, *usual(head)])
     assert caplog.messages == []
-    head, body = said(adapter(), PLACE.lower(), "servicesubject=inclusionConfirmationRequest", "HEAD")
+    head, body = cgi(adapter(), PLACE.lower(), "servicesubject=inclusionConfirmationRequest", "HEAD")
     assert (body, "Content-Length: 16" in head) == ("", True)
 
 

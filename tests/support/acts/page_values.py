@@ -35,7 +35,7 @@ AUDIT_DAYS = 30
 
 
 @dataclass
-class Desk:
+class Pages:
     """The pages of one Archive."""
 
     archive: NewArchive
@@ -84,7 +84,7 @@ def _visit(word: str, rest: str, role: Role, query: str) -> PageRequest:
 
 
 @contextmanager
-def desk(archive: NewArchive, acts: Callable[[], Any] = tuple) -> Iterator[Desk]:
+def pages_of(archive: NewArchive, acts: Callable[[], Any] = tuple) -> Iterator[Pages]:
     """The pages of an Archive, whose index is as its items are now."""
     directory, item_store = archive_directory(archive.data), archive.item_store
     uploads = Uploads(archive.data / "uploads", archive.clock.seconds, LARGEST)
@@ -104,6 +104,6 @@ def desk(archive: NewArchive, acts: Callable[[], Any] = tuple) -> Iterator[Desk]
     )  # fmt: skip
     bulk = BulkPages(items, acting.for_librarian, others.peers)
     try:
-        yield Desk(archive, {**others.handlers(), **pages.handlers(), **bulk.handlers()}, uploads, others)
+        yield Pages(archive, {**others.handlers(), **pages.handlers(), **bulk.handlers()}, uploads, others)
     finally:
         index.close()
