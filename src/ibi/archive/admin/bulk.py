@@ -18,6 +18,7 @@ from ibi.archive.admin.item_lists import csv_file, row_number
 from ibi.archive.model.item import Access
 from ibi.archive.model.item_json import check_facts, write_item
 from ibi.archive.operations import exchange, items
+from ibi.archive.operations.item_facts import check_item
 from ibi.errors import BadField, IbiError
 from ibi.http.response import NO_STORE, Refusal, Response, fault_refusal
 
@@ -183,7 +184,11 @@ class BulkPages:
         if page.act is BulkAct.REMOVE:
             items.remove(context, read(items.RemoveFields, {"ibi": name, "reason": page.reason}))
         elif page.act is BulkAct.OFFER:
-            exchange.offer(context, read(exchange.OfferFields, {"ibi": name, "to": page.to}))
+            fields = read(exchange.OfferFields, {"ibi": name, "to": page.to})
+            check_item(context, fields)
+            # It names the state of the item; `exchange.offer` would compare it with the hand-overs.
+            context.if_match = ""
+            exchange.offer(context, fields)
         else:
             changes = _changes(page, holding)
             if changes:
