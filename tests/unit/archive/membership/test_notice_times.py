@@ -99,8 +99,13 @@ def tell(
     *,
     requests_changes: bool = False,
     services: dict[str, str] | None = None,
+    off: bool = False,
 ) -> None:
-    """Tell a resolver for so many seconds; `meanwhile` gets the inclusion requests by which it is wanted."""
+    """Tell a resolver for so many seconds; `meanwhile` gets the inclusion requests by which it is wanted.
+
+    When there are none any more, the Archive is switched off, if `off`.
+    """
+    looks = list[bool]()
     record = MembershipRecord(URL, MembershipStanding.INCLUDED, "2026-11-21T10:00:00Z", notices=True)
     requests: dict[str, Any] = {URL: archive.settings.inclusion_request("0.1.0")}
 
@@ -113,10 +118,11 @@ def tell(
         addresses: Any = lambda roots: SimpleNamespace(request_changes=answer, roots=roots)  # noqa: E731 - one line
         sender = NoticeSender(
             archive.catalogue,
-            lambda: WantedMemberships(dict(requests), on=True, services=services or {}),
+            lambda: WantedMemberships(dict(requests), on=bool(requests) or not off, services=services or {}),
             kept,
             client,
             addresses,
+            lambda: looks.append(True),
         )
         running = asyncio.create_task(sender.run())
         beside = asyncio.create_task(meanwhile(requests)) if meanwhile else None
@@ -124,9 +130,11 @@ def tell(
         running.cancel()
         await asyncio.gather(running, *([beside] if beside else []), return_exceptions=True)
         assert beside is None or beside.result() is None
+        assert asyncio.all_tasks() == {asyncio.current_task()}
 
     run_with_false_clock(live(), sockets=False)
     assert resolver.closed
+    assert len(looks) > 1  # changed settings are followed at each look
 
 
 def test_a_change_is_told_at_the_next_look_and_no_sooner_than_half_a_second_after_the_last_notice(
@@ -236,13 +244,14 @@ def test_that_anything_has_changed_is_told_every_ten_seconds_at_most(
     assert resolver.notices == [(at, ()) for at in times]
 
 
-def test_the_notices_of_a_resolver_that_was_left_end_at_once(archive: NewArchive) -> None:
+@pytest.mark.parametrize("off", [False, True], ids=["left", "switched off"])
+def test_the_notices_of_a_resolver_that_was_left_end_at_once(archive: NewArchive, *, off: bool) -> None:
     async def leave(requests: dict[str, Any]) -> None:
         await asyncio.sleep(1.1)
         requests.clear()
 
     resolver = Resolver(100.0)
-    tell(archive, 5, resolver, leave)
+    tell(archive, 5, resolver, leave, off=off)
     assert (resolver.notices, resolver.cancelled) == ([(0.0, ())], [1.25])
 
 
