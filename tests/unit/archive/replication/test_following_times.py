@@ -58,6 +58,7 @@ class Far:
         self.steps = list(steps)
         self.seconds = seconds
         self.requests: list[tuple[float, str, str, float, str]] = []
+        self.cancelled: list[float] = []
         self.closed = False
 
     async def get(self, address: str, target: str, seconds: float) -> Any:
@@ -65,7 +66,11 @@ class Far:
         pairs = dict(read_query(query))
         after = pairs.get("changes.after", "")
         self.requests.append((asyncio.get_running_loop().time() - 1000, address, path, seconds, after))
-        await asyncio.sleep(self.seconds)
+        try:
+            await asyncio.sleep(self.seconds)
+        except asyncio.CancelledError:
+            self.cancelled.append(asyncio.get_running_loop().time() - 1000)
+            raise
         step = self.steps.pop(0) if len(self.steps) > 1 else self.steps[0]
         if isinstance(step, Exception):
             raise step
@@ -135,11 +140,12 @@ def follow(
         follower = CopyFollower(archive.catalogue, copier, *clients)
         task = asyncio.create_task(follower.run())
         beside = asyncio.create_task(meanwhile(follower)) if meanwhile else None
-        await asyncio.sleep(seconds + 0.1)
+        await asyncio.sleep(seconds + 0.125)
         assert not task.done()
         task.cancel()
         await asyncio.gather(task, *([beside] if beside else []), return_exceptions=True)
         assert beside is None or beside.result() is None
+        assert asyncio.all_tasks() == {asyncio.current_task()}
 
     run_with_false_clock(live(), sockets=False)
     assert (far.closed, other.closed) == (True, True)
@@ -298,6 +304,17 @@ def test_a_fault_of_this_machine_is_logged_once_and_tried_again(
     assert caplog.messages == ["copies do not follow their originals: the disk is full"]
 
 
+def test_a_catalogue_that_cannot_be_read_is_complained_of_once(
+    archive: NewArchive, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: object) -> None:
+        raise SetupError("the database is gone")
+
+    monkeypatch.setattr(copies, "copied_archives", fail)
+    follow(archive, 10, Far(nothing))
+    assert caplog.messages == ["copies do not follow their originals: the database is gone"]
+
+
 def test_after_ten_minutes_of_refreshing_the_archive_is_asked_again(
     archive: NewArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -389,3 +406,18 @@ def test_copies_are_looked_for_every_ten_seconds_and_not_while_they_are_refreshe
     far = Far(nothing)
     follow(archive, 33, far, change, lambda: wanted[0] if wanted else None)
     assert far.times == [10.0, 15.0, 27.5, 32.5]
+
+
+@pytest.mark.parametrize(("on_demand_only", "end"), [(True, 1.5), (False, 5.125)])
+def test_what_is_under_way_ends_at_once(archive: NewArchive, *, on_demand_only: bool, end: float) -> None:
+    copied(archive, name(1))
+    wanted = ["copier"]
+
+    async def change(_: CopyFollower) -> None:
+        await asyncio.sleep(1.2)
+        if on_demand_only:
+            wanted.clear()
+
+    far = Far(nothing, seconds=100.0)
+    follow(archive, 5, far, change, lambda: wanted[0] if wanted else None)
+    assert (far.times, far.cancelled) == ([0.0], [end])
