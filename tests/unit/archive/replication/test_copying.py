@@ -22,7 +22,7 @@ from ibi.identifier.legacy import LegacyId
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.vocabulary import ContentType, ItemState
 from support.archive.archive_fixture import WHEN, NewArchive
-from support.archive.scripted_downloads import Asked, Page, ScriptedDownloads
+from support.network.scripted_downloads import Asked, Page, ScriptedDownloads
 
 NAME = parse_name("a.example/b/2010/01.01.00.00")
 ROOT = "http://far.example"

@@ -27,7 +27,7 @@ from ibi.identifier.forms import IBIForms, parse_name
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.vocabulary import ItemState
 from support.archive.archive_fixture import NewArchive
-from support.archive.scripted_downloads import Asked, ScriptedDownloads
+from support.network.scripted_downloads import Asked, ScriptedDownloads
 
 NAME = parse_name("a.example/b/2010/01.01.00.00")
 ROOT = "http://far.example"

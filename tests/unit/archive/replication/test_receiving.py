@@ -25,8 +25,8 @@ from ibi.identifier.forms import parse_name
 from ibi.protocol.vocabulary import ItemState
 from ibi.runtime.settings import Peer
 from support.archive.archive_fixture import SERVICE, WHEN, NewArchive
-from support.archive.scripted_downloads import Asked, Page, ScriptedDownloads, ScriptedReply
 from support.clock import run_with_false_clock
+from support.network.scripted_downloads import Asked, Page, ScriptedDownloads, ScriptedReply
 
 NAME = parse_name("a.example/b/2010/01.01.00.00")
 THERE = "http://a.example"
