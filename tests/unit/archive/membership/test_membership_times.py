@@ -316,13 +316,12 @@ def test_an_archive_that_is_not_served_requests_exclusion_once(for_good: bool, e
     resolver, kept = Resolver(GONE), Kept(record(INCLUDED), record(WAITING, OTHER))
     urls = (URL, OTHER, "http://third.example")
     wanted = WantedMemberships({each: request_of() for each in urls}, on=False, services={URL: "a/1"})
-    client, store = resolver, kept
+    client: Any = resolver
+    store: Any = kept
 
     async def ask() -> list[MembershipRecord]:
-        given: Any = (client, store)
-        return await request_exclusions(
-            wanted, [*urls, "http://fourth.example"], *given, lambda: NOW, for_good=for_good
-        )
+        asked = [*urls, "http://fourth.example"]
+        return await request_exclusions(wanted, asked, client, store, lambda: NOW, for_good=for_good)
 
     found = run_with_false_clock(ask(), sockets=False)
     assert resolver.sent == [Sent(0.0, "resolver.example", "/a/1", 1.5, "exclusionRequest", end)]

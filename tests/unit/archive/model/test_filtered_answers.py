@@ -48,7 +48,7 @@ ITEMS = [
     item(8, next_edition=forms(7), translations={"pt": forms(2)}, url="http://far.example/8"),
     item(9, next_edition=forms(2), url="http://far.example/9"),
 ]  # fmt: skip
-BY_NAME = {each.forms.main: each for each in ITEMS}
+BY_NAME: dict[Name, Holding] = {each.forms.main: each for each in ITEMS}
 EDITION = "GetLastEdition"
 LANGUAGES = ["GetTranslation", "GetTranslation(pt)", "GetTranslation(pt-BR)", "GetTranslation(de)"]
 FORMATS = ["GetMetadata", "GetMetadata(oai_dc)", "GetMetadata(marc21)"]

@@ -17,14 +17,14 @@ from ibi.archive.replication.fetching import NotModified, OriginalLocation
 from ibi.archive.store.tables import copies, history
 from ibi.archive.store.tables.copies import CopySource
 from ibi.errors import AlreadyHeld, HoldingError, IbiError, PeerGarbled
-from ibi.identifier.forms import IBIForms, Name, parse_name
+from ibi.identifier.forms import IBIForms, Name, parse_ibi
 from ibi.identifier.legacy import LegacyId
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.vocabulary import ContentType, ItemState
 from support.archive.archive_fixture import WHEN, NewArchive
 from support.network.scripted_downloads import Asked, Page, ScriptedDownloads
 
-NAME = parse_name("a.example/b/2010/01.01.00.00")
+NAME = parse_ibi("a.example/b/2010/01.01.00.00")
 ROOT = "http://far.example"
 PAGE, ABOUT = f"{ROOT}/-/api/items/{NAME}", f"{ROOT}/-/about"
 SERVICE = "far.example/w/2020/01.01.00.00"

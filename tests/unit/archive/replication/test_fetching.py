@@ -23,13 +23,13 @@ from ibi.archive.replication.fetching import (
     stage_file,
 )
 from ibi.errors import HoldingError, IbiError, PeerGarbled, PeerSilent
-from ibi.identifier.forms import IBIForms, parse_name
+from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.vocabulary import ItemState
 from support.archive.archive_fixture import NewArchive
 from support.network.scripted_downloads import Asked, ScriptedDownloads
 
-NAME = parse_name("a.example/b/2010/01.01.00.00")
+NAME = parse_ibi("a.example/b/2010/01.01.00.00")
 ROOT = "http://far.example"
 PAGE = f"{ROOT}/-/api/items/{NAME}"
 WHEN = "2014-01-02T17:23:57Z"

@@ -272,6 +272,31 @@ def test_a_copy_that_cannot_be_refreshed_is_tried_again(
     assert due_of(archive) == left
 
 
+def test_a_copy_that_was_refreshed_at_last_counts_its_failures_anew(
+    archive: NewArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refreshing = Refreshing(monkeypatch)
+    outcomes = iter([SILENT, None, SILENT, None])
+    refreshing.outcome = lambda _: next(outcomes)
+    copied(archive, name(1))
+    third = "3.00000000000000aa"
+    follow(archive, 60, Far(told(name(1)), told(), told(name(1), to=third), told(to=third)))
+    assert [at for at, _ in refreshing.done] == [0, 5, 10, 15]
+
+
+def test_only_so_many_copies_of_an_archive_wait_to_be_tried_again(
+    archive: NewArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are left to the daily comparison."""
+    monkeypatch.setattr(following, "MOST_LATER", 2)
+    refreshing = Refreshing(monkeypatch, PeerGarbled("no description"))
+    names = [name(number) for number in range(3)]
+    copied(archive, *names)
+    follow(archive, 10, Far(told(*names), told()))
+    assert refreshing.done == [*((0, each) for each in names), *((5, each) for each in names[:2])]
+    assert [each for each, _ in due_of(archive)] == names[:2]
+
+
 def test_while_an_archive_is_silent_its_other_copies_wait(
     archive: NewArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -188,7 +188,7 @@ def test_the_proof_makes_the_copy_the_original(receiver: Receiver, monkeypatch: 
     ("change", "reply"), [({"proof": "x" * 43}, "refused"), ({"fingerprint": "0" * 64}, "unknown")]
 )
 def test_without_the_proof_of_this_item_the_copy_stays_one(
-    receiver: Receiver, monkeypatch: pytest.MonkeyPatch, change: dict[str, str], reply: str
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], reply: str
 ) -> None:
     Giver(monkeypatch, pages())
     found = answers(receiver, message("propose"), message("complete", **change))

@@ -269,5 +269,9 @@ def test_a_copy_is_due_when_more_than_so_many_hours_have_passed(
     done = Refreshes(monkeypatch)
     copier: Any = Copier(archive)
     task = refresh_task(copier, 24, lambda: NOW - 18)
-    run_with_false_clock(task.do(), sockets=False)
+
+    async def do() -> None:
+        await task.do()
+
+    run_with_false_clock(do(), sockets=False)
     assert done.done == [(0.0, name(0)), (0.0, name(1))]
