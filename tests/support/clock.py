@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -31,9 +32,10 @@ class FalseClock:
 
 
 class _Selector(selectors.DefaultSelector):
-    def __init__(self, clock: FalseClock) -> None:
+    def __init__(self, clock: FalseClock, grace: float) -> None:
         super().__init__()
         self._clock = clock
+        self._grace = grace
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
@@ -41,18 +43,18 @@ class _Selector(selectors.DefaultSelector):
             return ready
         if timeout is None or self._clock.threads:
             return super().select(timeout if timeout is None else _GRACE)
-        ready = super().select(_GRACE)
+        ready = super().select(self._grace)
         if not ready:
             self._clock.now += timeout
         return ready
 
 
 class FalseClockLoop(asyncio.SelectorEventLoop):
-    """The loop to run plays in."""
+    """The loop to run plays in; without `sockets`, nothing comes from elsewhere, and hours pass in a second."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, sockets: bool = True) -> None:
         self.clock = FalseClock()
-        super().__init__(_Selector(self.clock))
+        super().__init__(_Selector(self.clock, _GRACE if sockets else 0.0))
 
     def time(self) -> float:
         return self.clock.now
@@ -77,7 +79,7 @@ class FalseClockLoop(asyncio.SelectorEventLoop):
         self.clock.threads -= 1
 
 
-def run_with_false_clock(main: Coroutine[Any, Any, _T]) -> _T:
+def run_with_false_clock(main: Coroutine[Any, Any, _T], *, sockets: bool = True) -> _T:
     """Run to the end in a loop of its own."""
-    with asyncio.Runner(loop_factory=FalseClockLoop) as runner:
+    with asyncio.Runner(loop_factory=partial(FalseClockLoop, sockets=sockets)) as runner:
         return runner.run(main)

@@ -13,7 +13,9 @@ from ibi.protocol.vocabulary import ItemState
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ibi.archive.model.item import Holding
     from ibi.protocol.pair_list import PairList
+    from ibi.protocol.url_list import UrlList
 
 _ALWAYS = frozenset({say.ARCHIVE_ADDRESS, say.IBI, say.ARCHIVE_SERVICE, say.PLATFORM_SOFTWARE})
 
@@ -43,6 +45,28 @@ def filter_url_list(pairs: PairList, verbs: Iterable[str]) -> PairList:
     for lead in wanted.leading():
         kept |= _qualified(pairs, say.IBI, lead)
     return kept
+
+
+def filtered_by_us(full: UrlList, verbs: VerbList, held: Holding | None) -> PairList:
+    """The pairs of a full answer about an item that an Archive of this software gives: those of the filter, and more.
+
+    Beside the next edition the farthest one; where the wanted language or format is not there, all that are; and
+    the state of the item, whether or not the wanted URL is there (notes 6 and 19).
+    """
+    expected, wanted = filter_url_list(dict(full.pairs), verbs.verbs), verbs.relation
+    if say.NEXT_EDITION in expected and say.FARTHEST_EDITION in full.pairs:
+        expected[say.FARTHEST_EDITION] = full.pairs[say.FARTHEST_EDITION]
+    if say.URL_KEY in expected:
+        return expected
+    if any(step.parameter for step in wanted.steps):
+        for word in (say.URL, say.IBI):
+            for relation in relations_of(full.pairs, word):
+                if relation.kinds == wanted.kinds:
+                    name = word + relation.qualifier
+                    expected[name] = full.pairs[name]
+    if say.NEXT_EDITION not in expected and held is not None:
+        expected[say.STATE] = held.state.value
+    return expected
 
 
 def _qualified(pairs: PairList, word: str, pattern: Relation) -> PairList:

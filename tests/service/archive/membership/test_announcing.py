@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -38,6 +40,7 @@ def announce(
     *,
     on: bool = True,
     times: int = 1,
+    between: Callable[[], object] = bool,
 ) -> Announcement:
     async def run() -> Announcement:
         async with resolver:
@@ -51,6 +54,7 @@ def announce(
             announcer, began = Announcer(archive.data, archive.catalogue), asyncio.get_running_loop().time()
             for _ in range(times):
                 await announcer.announce(NAMES)
+                between()
             return Announcement(resolver.targets, asyncio.get_running_loop().time() - began)
 
     return run_with_false_clock(run())
@@ -95,6 +99,24 @@ def test_one_that_takes_no_notice_is_left_for_a_minute_unless_it_is_busy(
     assert [record.getMessage() for record in caplog.records] == [f"{resolver.url} {problem}"] * (
         targets // 2
     )
+
+
+@pytest.mark.parametrize(("pause", "targets"), [(59.0, 2), (60.0, 4)])
+def test_one_that_was_left_is_told_again_after_a_minute(
+    archive: NewArchive, monkeypatch: pytest.MonkeyPatch, pause: float, targets: int
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    left = announce(
+        archive, ScriptedResolver((400, b"")), times=2, between=lambda: now.append(now.pop() + pause)
+    )
+    assert len(left.targets) == targets
+
+
+def test_who_has_changed_nothing_tells_nobody(archive: NewArchive, caplog: pytest.LogCaptureFixture) -> None:
+    (archive.data / ArchiveSettings.FILE).write_text("[")  # which would be complained of
+    asyncio.run(Announcer(archive.data, archive.catalogue).announce(()))
+    assert caplog.messages == []
 
 
 def test_all_that_a_resolver_says_takes_no_longer_than_two_seconds(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ibi.archive.model.editions import MOST_EDITIONS, ItemVersion, Timeline, editions, translations
 from ibi.archive.model.item import Holding
 from ibi.identifier.forms import IBIForms, Name
@@ -78,6 +80,22 @@ def test_of_a_long_line_the_nearest_editions_are_told_and_that_there_are_more() 
     line = shelf.line(middle)
     assert _numbers(line) == list(range(middle - MOST_EDITIONS, middle + MOST_EDITIONS + 1))
     assert (line.before, line.after, line.ended) == (True, True, False)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "numbers", "more"),
+    [
+        (10, 10, range(1, 22), (False, False, True)),
+        (11, 10, range(2, 23), (True, False, True)),
+        (10, 11, range(1, 22), (False, True, False)),
+    ],
+)
+def test_ten_editions_are_told_before_an_item_and_ten_after_it(
+    earlier: int, later: int, numbers: range, more: tuple[bool, bool, bool]
+) -> None:
+    last = earlier + 1 + later
+    line = _Shelf(*(_holding(n, n + 1 if n < last else None) for n in range(1, last + 1))).line(earlier + 1)
+    assert (_numbers(line), (line.before, line.after, line.ended)) == (list(numbers), more)
 
 
 def test_translations_begin_with_the_item_itself_in_its_language() -> None:

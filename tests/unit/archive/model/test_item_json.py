@@ -20,6 +20,9 @@ EMBARGO = "embargo is the day on which an embargoed item opens; no other item ha
 INSTITUTION = "institution is the name of an institution, by language"
 URL = "{} is an http or https URL in ASCII, without user, blanks or braces"
 
+ADDRESS = "an address is a host, perhaps with a port: archive.example.org:8080"
+LANGUAGE = "a language is two letters, perhaps with a country: pt or pt-BR"
+
 
 def _reason(value: dict[str, Any]) -> str:
     """Why an item is refused; "" if it is not."""
@@ -67,8 +70,29 @@ def _reason(value: dict[str, Any]) -> str:
         ({"timestamp": "yesterday"}, "timestamp is a moment such as 2009-07-21T13:23:45Z"),
         ({"timestamp": "0001-01-01T00:00:00+14:00"}, "timestamp is a moment such as 2009-07-21T13:23:45Z"),
         ({"key": "a\nb"}, "key is a short printable text"),
+        ({"url": "http://far.example:0/"}, f"url: {ADDRESS}"),
+        ({"licence": "http://-far.example/"}, f"licence: {ADDRESS}"),
+        ({"formats": {"marc 21": "http://far.example/"}},
+         "formats: what stands in the brackets is no language and no metadata format"),
+        ({"formats": {"marc21": "x"}}, URL.format("formats")),
+        ({"language": "portuguese"}, f"language: {LANGUAGE}"),
+        ({"translations": {"português": NAME}}, f"translations: {LANGUAGE}"),
+        ({"translations": {"": NAME}}, ""),
+        ({"translations": {"": "x"}}, "translations: an IBIp is two words with one slash between them"),
+        ({"institution": {"english": "x"}}, f"institution: {LANGUAGE}"),
+        ({"institution": {"": "x"}}, ""),
+        ({"next_edition": f"{NAME} x"},
+         "next_edition: the forms of an IBI are written: rep <name>, ibip <label>, or both"),
+        ({"next_edition": f"rep {NAME}"}, ""),
+        ({"metadata_item": 3}, "metadata_item is a text in quotes"),
+        ({"aliases": [1]}, "aliases is a text in quotes"),
+        ({"aliases": ["x"]}, "aliases: this is not an opaque id of the time before the standard"),
+        ({"metadata": {"title": {"text": "x"}}},
+         'a value of title is a text or an object with "value" and "lang"'),
+        ({"metadata": {"titles": "x"}}, "titles is not one of the fifteen elements of Dublin Core"),
+        ({"metadata": []}, "metadata is an object: an element and its values, such as title"),
     ],
-)
+)  # fmt: skip
 def test_an_item_is_refused_with_the_reason(value: dict[str, Any], sentence: str) -> None:
     assert _reason(value) == sentence
 

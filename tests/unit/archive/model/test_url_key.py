@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibi.archive.model.url_key import LIFETIME, AcknowledgmentCount, UrlKeys
+from ibi.archive.model.url_key import LIFETIME, AcknowledgmentCount, AcknowledgmentRefusal, UrlKeys
 from ibi.protocol.messages import Acknowledgment, is_key
 from ibi.protocol.vocabulary import ContentType, ItemState
 from support.archive.archive_fixture import NOW, Clock
@@ -20,15 +20,18 @@ def keys(clock: Clock, secret: bytes = SECRET) -> UrlKeys:
     return UrlKeys(secret, clock.seconds)
 
 
+def acknowledgment(key: str, readers: int = 1, event: str = "") -> Acknowledgment:
+    url = "http://far.example/"
+    return Acknowledgment(
+        ("192.0.2.1",), ContentType.DATA, ItemState.ORIGINAL, url, url, key, count=readers, event=event
+    )
+
+
 def read(
     maker: UrlKeys, key: str, readers: int = 1, event: str = "", *, many: bool = True
 ) -> AcknowledgmentCount | None:
     """What an acknowledgment with this key comes to."""
-    url = "http://far.example/"
-    message = Acknowledgment(
-        ("192.0.2.1",), ContentType.DATA, ItemState.ORIGINAL, url, url, key, count=readers, event=event
-    )
-    found = maker.read(message)
+    found = maker.read(acknowledgment(key, readers, event))
     return found if many or found is None else found.of_stranger
 
 
@@ -62,6 +65,15 @@ def test_a_key_grows_old() -> None:
     assert read(keys(clock), made) is not None
     clock.now += 1
     assert read(keys(clock), made) is None
+
+
+def test_why_a_key_does_not_count_is_told() -> None:
+    clock = Clock()
+    ours, others = keys(clock), keys(clock, b"t" * 32)
+    made, foreign = ours.make(7), others.make(7)
+    clock.now += LIFETIME + 1
+    refusals = [ours.refusal(acknowledgment(key)) for key in (made, foreign)]
+    assert refusals == [AcknowledgmentRefusal.TOO_OLD, AcknowledgmentRefusal.UNKNOWN_KEY]
 
 
 @pytest.mark.proves("SVC-20")
