@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from itertools import pairwise
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
@@ -118,6 +119,14 @@ def test_the_lock_of_an_archive_is_held_once_in_all_processes_until_it_is_freed(
             tell(running, f"{word} {slot}")
             return read_line(running)
 
+        # Slots are given under a lock of their own, which is free again afterwards.
+        assert elsewhere("lock", NO_SLOT) == "True"
+        claim = Thread(target=table.slot, args=[SERVICES[2]])
+        claim.start()
+        claim.join(0.05)
+        assert claim.is_alive()
+        elsewhere("unlock", NO_SLOT)
+        claim.join()
         assert [table.lock(first), table.lock(first)] == [True, False]
         assert [elsewhere("lock", first), elsewhere("lock", second)] == ["False", "True"]
         assert table.lock(second) is False
