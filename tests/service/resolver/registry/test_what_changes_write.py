@@ -1,0 +1,320 @@
+"""What each change of the registry writes of an Archive, and that it writes nothing else."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ibi.errors import NotHeld, ParseError, SetupError
+from ibi.identifier.forms import parse_ibi
+from ibi.protocol.messages import NO_TITLES, ArchiveTitles, InclusionRequest
+from ibi.protocol.vocabulary import NEVER
+from ibi.resolver.model.archive import Archive, Move
+from ibi.resolver.registry.registry import MIGRATIONS, REPORT_SECONDS, Registry
+from ibi.runtime.database import migrate, open_engine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ibi.resolver.model.archive import RegisteredArchive
+
+SERVICE, OTHER = (
+    parse_ibi("Sid.inpe.br/mtc-m21/2012/06.05.15.34.39"),
+    parse_ibi("dpi.inpe.br/b/1999/01.09.22.14"),
+)
+KEY = "1234567890"
+TITLES = ArchiveTitles("Library", "Biblioteca")
+REQUEST = InclusionRequest("a.example", SERVICE, "192.0.2.7", "2014:11.09.02.16.15", "admin@a.example", KEY)
+BEGIN = 1_767_312_000  # 2026-01-02T00:00:00Z
+INCLUDED = Archive(
+    SERVICE,
+    "a.example",
+    "192.0.2.7",
+    "HTTP",
+    "2014:11.09.02.16.15",
+    "admin@a.example",
+    included_at=BEGIN + 60.0,
+)
+
+
+@dataclass
+class Scene:
+    """A registry with one Archive; each minute something is done, and `changed` says what differs afterwards."""
+
+    registry: Registry
+    minute: int = 0
+
+    def now(self) -> float:
+        return BEGIN + 60.0 * self.minute
+
+    def entry(self) -> RegisteredArchive:
+        found = self.registry.entry(SERVICE)
+        assert found is not None
+        return found
+
+    def __post_init__(self) -> None:
+        self.before: RegisteredArchive | None = None
+
+    def changed(self) -> dict[str, Any]:
+        """What differs in the entry since the last call."""
+        after, before = self.entry(), self.before
+        self.before = after
+        names = [field.name for field in fields(after)]
+        return {
+            name: getattr(after, name)
+            for name in names
+            if getattr(after, name) != getattr(before, name, None)
+        }
+
+    def change(self) -> int:
+        self.minute += 1
+        return self.registry.open_change(SERVICE)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    engine = open_engine(tmp_path / "registry.sqlite")
+    migrate(engine, MIGRATIONS)
+    made: list[Scene] = []
+
+    def now() -> float:
+        return made[0].now()
+
+    with closing(Registry(engine, now)) as registry:
+        made.append(Scene(registry))
+        registry.register(SERVICE, KEY, ["B.example", "a.example"], "maria@b.example", "Maria")
+        made[0].changed()
+        yield made[0]
+
+
+def test_a_registration_writes_what_was_given(scene: Scene) -> None:
+    scene.before = None
+    found = scene.changed()
+    assert found.pop("key_hash").startswith("$argon2id$")
+    assert {name: value for name, value in found.items() if value} == {
+        "service_ibi": SERVICE,
+        "titles": NO_TITLES,
+        "url_hosts": ("a.example", "b.example"),
+        "registered_at": "2026-01-02T00:00:00Z",
+        "contact": "maria@b.example",
+        "contact_name": "Maria",
+    }
+    assert (scene.registry.archives(), scene.registry.away()) == ((), {})
+    scene.before = scene.entry()
+    scene.minute = 5
+    assert scene.registry.register(SERVICE, KEY, titles=TITLES) == KEY
+    assert scene.changed() == {"url_hosts": (), "titles": TITLES}
+    with pytest.raises(SetupError) as refused:
+        scene.registry.register(SERVICE)
+    assert (
+        str(refused.value) == f"{SERVICE} is registered already; unregister it first to give it another key"
+    )
+
+
+def test_an_inclusion_writes_all_of_the_request_and_a_repetition_the_moment_alone(scene: Scene) -> None:
+    registry, hosts = scene.registry, ("a.example", "b.example")
+    assert registry.include(REQUEST, scene.change(), confirmed=False, source="192.0.2.8", titles=TITLES)
+    asked = replace(INCLUDED, confirmed=False, url_hosts=hosts, titles=TITLES)
+    moment = {"changed_at": "2026-01-02T00:01:00Z", "heard_at": "2026-01-02T00:01:00Z"}
+    assert scene.changed() == {
+        "included": asked, "titles": TITLES, "address": "a.example", "admin_mail": "admin@a.example",
+        "source": "192.0.2.8", "change": 1, **moment,
+    }  # fmt: skip
+    assert registry.archives() == (asked,)
+    assert registry.include(REQUEST, scene.change(), confirmed=True, source="192.0.2.9")
+    moment = {"changed_at": "2026-01-02T00:02:00Z", "heard_at": "2026-01-02T00:02:00Z"}
+    assert scene.changed() == {
+        "included": replace(asked, confirmed=True), "confirmed_address": "a.example", "source": "192.0.2.9",
+        "change": 2, **moment,
+    }  # fmt: skip
+    # One at another address begins anew; that its administrator let it move is used up.
+    registry.allow_move(SERVICE)
+    assert scene.changed() == {"move_allowed": True}
+    assert registry.include(REQUEST, scene.change(), confirmed=False)
+    moment = {"changed_at": "2026-01-02T00:03:00Z", "heard_at": "2026-01-02T00:03:00Z"}
+    assert scene.changed() == {"included": asked, "source": "", "change": 3, **moment}
+    assert registry.include(replace(REQUEST, address="c.example"), scene.change(), confirmed=False)
+    moment = {"changed_at": "2026-01-02T00:04:00Z", "heard_at": "2026-01-02T00:04:00Z"}
+    moved = replace(asked, address="c.example", included_at=BEGIN + 240.0)
+    assert scene.changed() == {
+        "included": moved, "address": "c.example", "move_allowed": False, "change": 4, **moment,
+    }  # fmt: skip
+
+
+def test_an_exclusion_keeps_its_first_moment_and_one_for_good_is_for_good(scene: Scene) -> None:
+    registry = scene.registry
+    registry.include(REQUEST, scene.change(), confirmed=True)
+    away = registry.archives()[0]
+    scene.changed()
+    assert registry.exclude(SERVICE, scene.change(), "192.0.2.9", "2026-01-03T00:00:00Z")
+    first = {"changed_at": "2026-01-02T00:02:00Z", "heard_at": "2026-01-02T00:02:00Z"}
+    assert scene.changed() == {
+        "included": None, "source": "192.0.2.9", "back_at": BEGIN + 86_400.0, "change": 2, **first
+    }  # fmt: skip
+    assert registry.archives() == ()
+    kept = registry.away()[SERVICE.canonical]
+    assert (kept.archive, kept.excluded_at, kept.back_at) == (
+        replace(away, confirmed=False),
+        BEGIN + 120.0,
+        BEGIN + 86_400.0,
+    )
+    assert registry.exclude(SERVICE, scene.change())
+    assert scene.changed() == {"heard_at": "2026-01-02T00:03:00Z", "source": "", "back_at": None, "change": 3}
+    assert list(registry.away(61.0)) == [SERVICE.canonical]
+    assert registry.away(60.0) == {}
+    assert registry.exclude(SERVICE, scene.change(), end=NEVER)
+    assert scene.changed() == {"heard_at": "2026-01-02T00:04:00Z", "change": 4}
+    assert registry.archives() == ()
+    assert registry.away() == {}
+    assert registry.exclude(SERVICE, scene.change())  # that does not take it back
+    assert registry.archives() == ()
+    assert registry.away() == {}
+    registry.include(REQUEST, scene.change(), confirmed=True)
+    registry.exclude(SERVICE, scene.change(), end="2026-01-03T00:00:00Z")
+    assert registry.archives() == ()
+    assert list(registry.away()) == [SERVICE.canonical]
+    registry.include(REQUEST, scene.change(), confirmed=True)
+    assert scene.entry().back_at is None
+
+
+def test_what_is_overtaken_unknown_or_under_another_key_writes_nothing(scene: Scene) -> None:
+    registry, key_hash = scene.registry, scene.entry().key_hash
+    late = scene.change()
+    scene.change()
+    scene.changed()
+    recorded: list[str] = []
+    assert not registry.include(REQUEST, late, confirmed=True, record=lambda: recorded.append("included"))
+    assert not registry.exclude(SERVICE, late, record=lambda: recorded.append("excluded"))
+    opened = [registry.open_change(SERVICE, after) for after in (1, 2, 2)]
+    assert opened == [0, 3, 0]
+    assert [registry.open_change(SERVICE, key_hash=each) for each in ("other", key_hash)] == [0, 4]
+    assert (registry.open_change(OTHER), recorded) == (0, [])
+    assert scene.changed() == {"change": 4}
+    assert [registry.confirm(each) for each in (INCLUDED, replace(INCLUDED, service_ibi=OTHER))] == [
+        False,
+        False,
+    ]
+    for act in (registry.unregister, registry.allow_move):
+        with pytest.raises(NotHeld) as missing:
+            act(OTHER)
+        assert str(missing.value) == f"{OTHER} is not registered here"
+    for decide in (registry.approve, registry.refuse):
+        for ibi in (OTHER, SERVICE):
+            with pytest.raises(SetupError) as refused:
+                decide(ibi)
+            assert str(refused.value) == f"{ibi} has not applied for registration"
+    assert scene.changed() == {}
+
+
+def test_one_that_confirms_after_all_is_so_where_it_is(scene: Scene) -> None:
+    registry = scene.registry
+    registry.include(REQUEST, scene.change(), confirmed=False)
+    (archive,) = registry.archives()
+    scene.changed()
+    assert not registry.confirm(replace(archive, address="other.example"))
+    assert scene.changed() == {}
+    assert registry.confirm(archive)
+    assert scene.changed() == {"included": replace(archive, confirmed=True), "confirmed_address": "a.example"}
+    registry.heard({SERVICE.canonical: BEGIN + 3_600.9, OTHER.canonical: 1.0})
+    assert scene.changed() == {"heard_at": "2026-01-02T01:00:00Z"}
+    registry.heard({})
+
+
+@pytest.mark.parametrize("how", ["include", "confirm", "again"])
+def test_a_held_move_begins_anew_when_the_archive_confirms_and_is_forgotten_after_an_hour(
+    scene: Scene, how: str
+) -> None:
+    registry = scene.registry
+    registry.register(OTHER, KEY)
+    registry.include(REQUEST, scene.change(), confirmed=True)
+    (archive,) = registry.archives()
+    kept = Move("c.example", "192.0.2.3", BEGIN, BEGIN + 5.0, 2)
+
+    def confirm() -> None:
+        if how == "include":
+            registry.include(REQUEST, registry.open_change(SERVICE), confirmed=True)
+        elif how == "confirm":
+            registry.confirm(archive)
+        else:
+            registry.confirm_again(SERVICE)
+
+    def moves() -> list[Move | None]:
+        return [each.move for each in registry.registered()]
+
+    for ibi in (OTHER, SERVICE):
+        registry.hold_move(ibi, replace(kept, checks=7))
+        registry.hold_move(ibi, kept)
+    both = dict(zip([each.service_ibi for each in registry.registered()], moves(), strict=True))
+    assert both == {SERVICE: kept, OTHER: kept}
+    for minute in (59, 60):
+        scene.minute = minute
+        confirm()
+        left = replace(kept, silent_since=None, checks=0) if minute * 60 < REPORT_SECONDS else None
+        both = dict(zip([each.service_ibi for each in registry.registered()], moves(), strict=True))
+        assert both == {SERVICE: left, OTHER: kept}
+
+
+def test_a_move_that_is_carried_out_or_whose_archive_goes_is_held_no_more(scene: Scene) -> None:
+    registry = scene.registry
+    move = Move("c.example", "192.0.2.3", BEGIN)
+    registry.hold_move(SERVICE, move)
+    registry.include(REQUEST, scene.change(), confirmed=False)
+    assert scene.entry().move == move
+    registry.include(replace(REQUEST, address="c.example"), scene.change(), confirmed=False)
+    assert scene.entry().move is None
+    registry.hold_move(SERVICE, move)
+    recorded = []
+    registry.unregister(SERVICE, lambda: recorded.append(registry.entry(SERVICE)))
+    registry.register(SERVICE, KEY)
+    assert (scene.entry().move, len(recorded)) == (None, 1)
+
+
+def test_an_application_waits_with_all_that_it_says_and_is_registered_by_its_approval(scene: Scene) -> None:
+    registry = scene.registry
+    registry.unregister(SERVICE)
+    scene.before, scene.minute = None, 1
+    key = registry.apply(SERVICE, "a.example", "maria@b.example", "Maria", ["A.example"], titles=TITLES)
+    assert key is not None
+    given = {name: value for name, value in scene.changed().items() if value and name != "key_hash"}
+    assert given == {
+        "service_ibi": SERVICE, "url_hosts": ("a.example",), "registered_at": "2026-01-02T00:01:00Z",
+        "applied": True, "contact": "maria@b.example", "contact_name": "Maria", "address": "a.example",
+        "confirmed_address": "a.example", "titles": TITLES,
+    }  # fmt: skip
+    assert not registry.check_key(SERVICE, key)
+    assert registry.apply(SERVICE, "c.example", "x@b.example") is None
+    with pytest.raises(ParseError) as refused:
+        registry.apply(OTHER, "c.example", "x@b.example", url_hosts=["no host"])
+    assert str(refused.value) == "this is not the name or the address of a host"
+    assert scene.changed() == {}
+    scene.minute = 2
+    registry.approve(SERVICE)
+    assert scene.changed() == {"applied": False, "registered_at": "2026-01-02T00:02:00Z"}
+    assert registry.check_key(SERVICE, key)
+    assert not registry.check_key(SERVICE, f"{key[:-1]}{(int(key[-1]) + 1) % 10}")
+    rotated = registry.rotate(SERVICE)
+    assert scene.changed().keys() == {"key_hash", "change"}
+    assert [registry.check_key(SERVICE, each) for each in (key, rotated)] == [False, True]
+    registry.unregister(SERVICE)
+    registry.apply(SERVICE, "a.example", "maria@b.example")
+    registry.refuse(SERVICE)
+    assert registry.registered() == []
+
+
+def test_a_new_key_is_given_for_the_secret_of_the_present_one_alone(scene: Scene) -> None:
+    registry = scene.registry
+    secret = registry.challenge_secret(SERVICE)
+    assert len({secret, registry.challenge_secret(OTHER)}) == 2
+    for ibi, given in ((SERVICE, "another"), (OTHER, None), (OTHER, registry.challenge_secret(OTHER))):
+        with pytest.raises(SetupError) as refused:
+            registry.rotate(ibi, given)
+        assert str(refused.value) == f"{ibi} is not registered here"
+    assert scene.changed() == {}
+    key = registry.rotate(SERVICE, secret)
+    assert registry.check_key(SERVICE, key)
+    with pytest.raises(SetupError):
+        registry.rotate(SERVICE, secret)
