@@ -12,15 +12,15 @@ from ibi.errors import NotHeld, ParseError, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import NO_TITLES, ArchiveTitles, InclusionRequest
 from ibi.protocol.vocabulary import NEVER
-from ibi.resolver.model.archive import Archive, Move
+from ibi.resolver.model.archive import Archive, Move, RegisteredArchive
+from ibi.resolver.registry.mirror import GONE_SECONDS, MirrorChanges
+from ibi.resolver.registry.published_list import ListedArchive
 from ibi.resolver.registry.registry import MIGRATIONS, REPORT_SECONDS, Registry
 from ibi.runtime.database import migrate, open_engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from ibi.resolver.model.archive import RegisteredArchive
 
 SERVICE, OTHER = (
     parse_ibi("Sid.inpe.br/mtc-m21/2012/06.05.15.34.39"),
@@ -318,3 +318,85 @@ def test_a_new_key_is_given_for_the_secret_of_the_present_one_alone(scene: Scene
     assert registry.check_key(SERVICE, key)
     with pytest.raises(SetupError):
         registry.rotate(SERVICE, secret)
+
+
+def listed(
+    address: str = "a.example", *, confirmed: bool = True, hosts: tuple[str, ...] = ()
+) -> ListedArchive:
+    return ListedArchive(OTHER, address, hosts, confirmed, "2026-01-01T00:00:00Z")
+
+
+def test_a_list_writes_of_an_archive_what_it_says_and_nothing_that_it_knows_itself(scene: Scene) -> None:
+    registry, issued = scene.registry, "2026-01-02T00:00:00Z"
+    registry.include(REQUEST, scene.change(), confirmed=True)
+    kept = registry.registered()
+    assert registry.mirror("key", [listed(hosts=("x.example",), confirmed=False)], issued) == MirrorChanges(
+        added=1
+    )
+    archive = Archive(
+        OTHER,
+        "a.example",
+        protocol="HTTP",
+        confirmed=False,
+        url_hosts=("x.example",),
+        included_at=BEGIN + 60.0,
+    )
+    entry = RegisteredArchive(
+        OTHER, ("x.example",), issued, "2026-01-01T00:00:00Z", archive, address="a.example", key_hash="!",
+        mirrored_from="key",
+    )  # fmt: skip
+    assert registry.entry(OTHER) == entry
+    assert registry.registered() == [entry, *kept]
+    assert (registry.mirrored_at("key"), registry.mirrored_at("other")) == (issued, "")
+    # It confirms here, and stays so where it is; elsewhere it begins anew.
+    assert registry.confirm(archive)
+    scene.minute, later = 5, "2026-01-02T00:04:00Z"
+    assert registry.mirror("key", [listed(confirmed=False)], later) == MirrorChanges(changed=1)
+    here = replace(archive, confirmed=True, url_hosts=())
+    assert registry.archives() == (here, kept[0].included)
+    assert registry.mirror("key", [listed(confirmed=False)], later) == MirrorChanges()
+    assert registry.mirror("key", [listed("c.example", confirmed=False)], later) == MirrorChanges(changed=1)
+    assert registry.archives()[0] == replace(
+        archive, address="c.example", url_hosts=(), included_at=BEGIN + 300.0
+    )
+    assert registry.mirror("other", [listed()], later) == MirrorChanges(elsewhere=1)
+    assert registry.mirror("key", [], later) == MirrorChanges(gone=1)
+    found = registry.entry(OTHER)
+    assert found is not None
+    assert (found.included, found.changed_at) == (None, "2026-01-02T00:05:00Z")
+    assert registry.archives() == (kept[0].included,)
+    assert [each.excluded_at for each in registry.away().values()] == [BEGIN + 300.0]
+    assert [each for each in registry.registered() if not each.mirrored_from] == kept
+
+
+def test_one_that_left_a_list_is_known_for_a_month_and_one_that_is_forgotten_not_at_all(scene: Scene) -> None:
+    registry, issued = scene.registry, "2026-01-02T00:00:00Z"
+    registry.mirror("key", [listed()], issued)
+    registry.mirror("key", [], issued)
+    for minute, known in ((GONE_SECONDS // 60, True), (GONE_SECONDS // 60 + 1, False)):
+        scene.minute = minute
+        assert registry.mirror("key", [], issued) == MirrorChanges()
+        assert (registry.entry(OTHER) is not None) == known
+    registry.mirror("key", [listed()], issued)
+    registry.forget_mirrored("other")
+    assert registry.entry(OTHER) is not None
+    registry.forget_mirrored("key")
+    assert [each.service_ibi for each in registry.registered()] == [SERVICE]
+
+
+def test_others_may_mirror_what_is_included_and_registered_here_in_the_order_of_names(scene: Scene) -> None:
+    registry = scene.registry
+    registry.mirror("key", [listed()], "2026-01-02T00:00:00Z")
+    assert registry.listed() == []
+    first = parse_ibi("a.example/first/2020/01.01.00.00")
+    registry.register(first, KEY)
+    for ibi in (SERVICE, first):
+        scene.minute += 1
+        request = replace(REQUEST, service_ibi=ibi)
+        registry.include(request, registry.open_change(ibi), confirmed=ibi is SERVICE)
+    assert registry.listed() == [
+        ListedArchive(first, "a.example", (), confirmed=False, since="2026-01-02T00:02:00Z"),
+        ListedArchive(SERVICE, "a.example", ("a.example", "b.example"), True, "2026-01-02T00:01:00Z"),
+    ]
+    registry.exclude(first, registry.open_change(first))
+    assert [each.service_ibi for each in registry.listed()] == [SERVICE]
