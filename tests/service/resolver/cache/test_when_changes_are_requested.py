@@ -40,7 +40,7 @@ SILENT, UNKNOWN = Behaviour(lie="silence"), Behaviour(b"", lie="status-404")
 
 
 class Scene:
-    """One Archive, and one process that asks it; `ended` has how each renewal ended, "" for well."""
+    """One Archive, and one process that asks it; `ended` has how each request to renew ended, "" for well."""
 
     def __init__(
         self, folder: Path, client: Client, archives: Sequence[Archive], one: LeasingArchive
@@ -116,10 +116,10 @@ def test_a_lease_is_renewed_once_for_all_who_wait_and_tells_what_has_changed(tmp
         assert (made.ended, made.moments, made.names) == (["", ""], [0.0], [((), service)])
         assert made.cache.position(service) == made.leasing.position
         assert made.leases.began(made.slot).real - 1e9 == made.leases.began(made.slot).boot == made.began
-        for after, asked in ((RENEW_AFTER - 0.1, [0.0]), (0.1, [0.0, RENEW_AFTER])):
+        for after, expected in ((RENEW_AFTER - 0.1, [0.0]), (0.1, [0.0, RENEW_AFTER])):
             await asyncio.sleep(after)
             assert await made.renew() == ("", 0.0)
-            assert made.moments == asked
+            assert made.moments == expected
         made.leasing.change(ONE, "http://leasing.example/1")
         made.leasing.change(TWO, "http://leasing.example/2")
         await asyncio.sleep(7.0)
@@ -139,7 +139,7 @@ def test_requests_are_half_a_second_apart_but_for_what_is_left_of_a_reply(tmp_pa
             await asyncio.sleep(after)
             made.requester.refresh(made.archive)
         await asyncio.sleep(3.0)
-        # A request counts if it is later than the wish, and the last one was sent at the very moment of its wish.
+        # A request counts if it is later than the call; the last one was sent at the very moment of its call.
         assert made.moments == [PAUSE, 3.4, 3.4 + PAUSE]
         made.leasing.page = 1
         for name in (ONE, TWO):
@@ -198,9 +198,9 @@ def test_who_was_not_asked_for_a_quarter_of_an_hour_is_asked_if_it_is_included_a
         assert not await looked()
         await asyncio.sleep(0.1)
         assert await looked()
-        for age, asked in ((ASK_EVERY - 0.1, False), (ASK_EVERY, True), (-0.1, True)):
+        for age, expected in ((ASK_EVERY - 0.1, False), (ASK_EVERY, True), (-0.1, True)):
             made.leases.note_sent(made.slot, made.loop.time() - age)
-            assert await looked() == asked
+            assert await looked() == expected
         await asyncio.sleep(ASK_EVERY)
         made.included = ()
         assert not await looked()
@@ -231,9 +231,9 @@ def test_an_archive_without_the_extension_is_asked_again_in_an_hour_or_when_it_i
         made.leasing.on_changes = UNKNOWN
         assert requester.supports(archive)
         assert await made.renew() == ("", 0.0)
-        told = "leasing.example/w/2020/01.01.00.00 does not reply to requests for changes: "
+        sentence = "leasing.example/w/2020/01.01.00.00 does not reply to requests for changes: "
         assert [each.getMessage() for each in caplog.records] == [
-            f"{told}this is not the reply that was expected"
+            f"{sentence}this is not the reply that was expected"
         ]
         assert not requester.supports(archive)
         assert not await requester.catch_up(archive)
@@ -275,16 +275,16 @@ def test_while_another_process_asks_its_reply_is_awaited_and_then_its_lock(tmp_p
     async def act(made: Scene) -> None:
         assert made.leases.lock(made.slot)
         assert await made.renew() == ("another process still waits for its reply", 2.0)
-        renewal = asyncio.create_task(made.renew())
+        waiter = asyncio.create_task(made.renew())
         await asyncio.sleep(1.0)
         made.leases.renew(made.slot, made.cache.moment)
-        assert await renewal == ("", 1.0)
+        assert await waiter == ("", 1.0)
         assert made.moments == []
         made.leases.renew(made.slot, NEVER)
-        renewal = asyncio.create_task(made.renew())
+        waiter = asyncio.create_task(made.renew())
         await asyncio.sleep(1.0)
         made.leases.unlock(made.slot)
-        assert await renewal == ("", 1.0)
+        assert await waiter == ("", 1.0)
         assert len(made.moments) == 1
         assert made.leases.lock(made.slot)  # it is free again
 

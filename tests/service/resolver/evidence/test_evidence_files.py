@@ -127,7 +127,7 @@ def test_a_log_without_its_head_is_damaged_and_one_without_both_is_new(
         log.head_path.write_bytes(whole)
 
 
-def test_half_a_line_is_read_by_nobody_and_half_a_line_that_the_head_knows_by_all(log: EvidenceFiles) -> None:
+def test_half_a_line_is_not_read_and_half_a_line_that_the_head_knows_by_all(log: EvidenceFiles) -> None:
     lines = lines_of(log)
     log.path.write_bytes(b"".join(lines) + b"half")
     assert list(log.lines()) == lines

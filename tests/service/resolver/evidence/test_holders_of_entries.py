@@ -1,4 +1,4 @@
-"""What an entry of the evidence tells the hints, kind by kind, and what of it may not be told twice."""
+"""What an entry of the evidence tells the hints, kind by kind, and what of it may not be stored twice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 
 from ibi.identifier.forms import IBIForms
 from ibi.resolver.cache.hints import HintCache, HolderHint
-from ibi.resolver.evidence import reading
 from ibi.resolver.evidence.chain import Entry
 from ibi.resolver.evidence.reading import moved_names, put_holder, rebuild_hints
 
@@ -29,7 +28,7 @@ def moved(origin: str, to: str, ibi: str = BOTH) -> Entry:
     return entry("migrated", ibi=ibi, **{"from": origin, "to": to})
 
 
-class Told(NamedTuple):
+class EntriesCase(NamedTuple):
     """Entries, which of them name a holder, and what is known afterwards of the name `rep` and of the other."""
 
     entries: Sequence[Entry]
@@ -45,49 +44,53 @@ FIRST = entry("original", ibi=BOTH, archive=ONE.upper())
 REMOVED = entry("deleted", ibi=BOTH, archive=ONE)
 MOVED = HolderHint(TWO, TWO)
 CASES = {
-    "an original": Told([FIRST], [True], HELD, HELD),
-    "a later original": Told([FIRST, entry("original", ibi=BOTH, archive=TWO)], [True, True], HELD, HELD),
-    "an original under one name": Told([entry("original", ibi=f"rep {REP}", archive=ONE)], [True], HELD),
-    "a move": Told([FIRST, moved(ONE, TWO)], [True, True], MOVED, MOVED),
-    "a move of what nobody had": Told([moved(ONE, TWO)], [True], MOVED, MOVED),
-    "a move from another": Told([FIRST, moved(THREE, TWO)], [True, True], HELD, HELD),
-    "a move under one name": Told([FIRST, moved(ONE, TWO, f"ibip {IBIP}")], [True, True], HELD, MOVED),
-    "a move of what is disputed": Told(
+    "an original": EntriesCase([FIRST], [True], HELD, HELD),
+    "a later original": EntriesCase(
+        [FIRST, entry("original", ibi=BOTH, archive=TWO)], [True, True], HELD, HELD
+    ),
+    "an original under one name": EntriesCase(
+        [entry("original", ibi=f"rep {REP}", archive=ONE)], [True], HELD
+    ),
+    "a move": EntriesCase([FIRST, moved(ONE, TWO)], [True, True], MOVED, MOVED),
+    "a move of what nobody had": EntriesCase([moved(ONE, TWO)], [True], MOVED, MOVED),
+    "a move from another": EntriesCase([FIRST, moved(THREE, TWO)], [True, True], HELD, HELD),
+    "a move under one name": EntriesCase([FIRST, moved(ONE, TWO, f"ibip {IBIP}")], [True, True], HELD, MOVED),
+    "a move of what is disputed": EntriesCase(
         [FIRST, entry("alert", kind="suspect-originals", ibi=REP, disputed=REP), moved(ONE, TWO)],
         [True, False, True],
         HolderHint(TWO, ""),
         MOVED,
     ),
-    "a removal": Told(
+    "a removal": EntriesCase(
         [FIRST, REMOVED],
         [True, False],
         HolderHint(None, ONE, removed=True),
         HolderHint(None, ONE, removed=True),
         removed=[ONE],
     ),
-    "a removal by another": Told(
+    "a removal by another": EntriesCase(
         [FIRST, entry("deleted", ibi=BOTH, archive=TWO)], [True, False], HELD, HELD, removed=[TWO]
     ),
-    "a removal by one that never had it": Told([REMOVED], [False], removed=[ONE]),
-    "an alert of two originals": Told(
+    "a removal by one that never had it": EntriesCase([REMOVED], [False], removed=[ONE]),
+    "an alert of two originals": EntriesCase(
         [FIRST, entry("alert", kind="suspect-originals", ibi=REP.upper(), archives=ONE)],
         [True, False],
         DISPUTED,
         HELD,
     ),
-    "one that names what is disputed": Told(
+    "one that names what is disputed": EntriesCase(
         [FIRST, entry("alert", kind="suspect-originals", ibi=REP, disputed=IBIP)],
         [True, False],
         HELD,
         DISPUTED,
     ),
-    "one of nothing": Told(
+    "one of nothing": EntriesCase(
         [FIRST, entry("alert", kind="suspect-originals", ibi=REP, disputed="")], [True, False], HELD, HELD
     ),
-    "another alert": Told(
+    "another alert": EntriesCase(
         [FIRST, entry("alert", kind="not-found", ibi=REP, disputed=REP)], [True, False], HELD, HELD
     ),
-    "no names": Told(
+    "no names": EntriesCase(
         [
             entry("original", ibi="x", archive=ONE),
             entry("original", archive=ONE),
@@ -95,7 +98,7 @@ CASES = {
         ],
         [False, False, False],
     ),
-    "another entry": Told([entry("excluded", ibi=BOTH, archive=ONE)], [False]),
+    "another entry": EntriesCase([entry("excluded", ibi=BOTH, archive=ONE)], [False]),
 }
 
 
@@ -106,12 +109,12 @@ def hints(tmp_path: Path) -> Iterator[HintCache]:
     hints.close()
 
 
-@pytest.mark.parametrize("told", CASES.values(), ids=CASES.keys())
-def test_an_entry_tells_who_holds_an_original(hints: HintCache, told: Told) -> None:
-    assert [put_holder(hints, each) for each in told.entries] == told.named
-    assert (hints.of(REP), hints.of(IBIP)) == (told.rep, told.ibip)
-    said = [service for service in (ONE, TWO, THREE) if hints.says_removed(IBIP, service)]
-    assert said == list(told.removed)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_an_entry_tells_who_holds_an_original(hints: HintCache, case: EntriesCase) -> None:
+    assert [put_holder(hints, each) for each in case.entries] == case.named
+    assert (hints.of(REP), hints.of(IBIP)) == (case.rep, case.ibip)
+    removers = [service for service in (ONE, TWO, THREE) if hints.says_removed(IBIP, service)]
+    assert removers == list(case.removed)
 
 
 def test_which_names_have_moved() -> None:
@@ -123,20 +126,14 @@ def test_which_names_have_moved() -> None:
 def test_hints_that_are_made_anew_wait_for_the_disk_now_and_then(
     hints: HintCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "_BATCH", 4)
-    flushed, flush, read = list[int](), hints.flush, 0
+    flushed, read = list[int](), 0
 
     def entries() -> Iterator[Entry]:
         nonlocal read
-        for number in range(9):
+        for number in range(9_000):
             read = number + 1
-            yield entry("original" if number % 3 else "excluded", ibi=f"rep {REP[:-1]}{number}", archive=ONE)
+            yield FIRST if number == 7 else entry("excluded")
 
-    def count() -> None:
-        flushed.append(read)
-        flush()
-
-    monkeypatch.setattr(hints, "flush", count)
-    assert rebuild_hints(hints, entries()) == 6
-    assert flushed == [4, 8, 9]
-    assert hints.is_complete()
+    monkeypatch.setattr(hints, "flush", lambda: flushed.append(read))
+    assert rebuild_hints(hints, entries()) == 1
+    assert (flushed, hints.is_complete()) == ([4_000, 8_000, 9_000], True)

@@ -118,28 +118,28 @@ def test_a_registration_writes_what_was_given(scene: Scene) -> None:
 def test_an_inclusion_writes_all_of_the_request_and_a_repetition_the_moment_alone(scene: Scene) -> None:
     registry, hosts = scene.registry, ("a.example", "b.example")
     assert registry.include(REQUEST, scene.change(), confirmed=False, source="192.0.2.8", titles=TITLES)
-    asked = replace(INCLUDED, confirmed=False, url_hosts=hosts, titles=TITLES)
+    first = replace(INCLUDED, confirmed=False, url_hosts=hosts, titles=TITLES)
     moment = {"changed_at": "2026-01-02T00:01:00Z", "heard_at": "2026-01-02T00:01:00Z"}
     assert scene.changed() == {
-        "included": asked, "titles": TITLES, "address": "a.example", "admin_mail": "admin@a.example",
+        "included": first, "titles": TITLES, "address": "a.example", "admin_mail": "admin@a.example",
         "source": "192.0.2.8", "change": 1, **moment,
     }  # fmt: skip
-    assert registry.archives() == (asked,)
+    assert registry.archives() == (first,)
     assert registry.include(REQUEST, scene.change(), confirmed=True, source="192.0.2.9")
     moment = {"changed_at": "2026-01-02T00:02:00Z", "heard_at": "2026-01-02T00:02:00Z"}
     assert scene.changed() == {
-        "included": replace(asked, confirmed=True), "confirmed_address": "a.example", "source": "192.0.2.9",
+        "included": replace(first, confirmed=True), "confirmed_address": "a.example", "source": "192.0.2.9",
         "change": 2, **moment,
     }  # fmt: skip
-    # One at another address begins anew; that its administrator let it move is used up.
+    # One at another address restarts; that its administrator let it move is used up.
     registry.allow_move(SERVICE)
     assert scene.changed() == {"move_allowed": True}
     assert registry.include(REQUEST, scene.change(), confirmed=False)
     moment = {"changed_at": "2026-01-02T00:03:00Z", "heard_at": "2026-01-02T00:03:00Z"}
-    assert scene.changed() == {"included": asked, "source": "", "change": 3, **moment}
+    assert scene.changed() == {"included": first, "source": "", "change": 3, **moment}
     assert registry.include(replace(REQUEST, address="c.example"), scene.change(), confirmed=False)
     moment = {"changed_at": "2026-01-02T00:04:00Z", "heard_at": "2026-01-02T00:04:00Z"}
-    moved = replace(asked, address="c.example", included_at=BEGIN + 240.0)
+    moved = replace(first, address="c.example", included_at=BEGIN + 240.0)
     assert scene.changed() == {
         "included": moved, "address": "c.example", "move_allowed": False, "change": 4, **moment,
     }  # fmt: skip
@@ -225,7 +225,7 @@ def test_one_that_confirms_after_all_is_so_where_it_is(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("how", ["include", "confirm", "again"])
-def test_a_held_move_begins_anew_when_the_archive_confirms_and_is_forgotten_after_an_hour(
+def test_a_held_move_restarts_when_the_archive_confirms_and_is_forgotten_after_an_hour(
     scene: Scene, how: str
 ) -> None:
     registry = scene.registry
@@ -348,7 +348,7 @@ def test_a_list_writes_of_an_archive_what_it_says_and_nothing_that_it_knows_itse
     assert registry.entry(OTHER) == entry
     assert registry.registered() == [entry, *kept]
     assert (registry.mirrored_at("key"), registry.mirrored_at("other")) == (issued, "")
-    # It confirms here, and stays so where it is; elsewhere it begins anew.
+    # It confirms here, and stays so where it is; elsewhere it restarts.
     assert registry.confirm(archive)
     scene.minute, later = 5, "2026-01-02T00:04:00Z"
     assert registry.mirror("key", [listed(confirmed=False)], later) == MirrorChanges(changed=1)

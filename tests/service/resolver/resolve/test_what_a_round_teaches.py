@@ -40,7 +40,7 @@ NOW = 1_800_000_000.0
 LATE = PeerSilent("no answer in time")
 
 
-class Said(NamedTuple):
+class ScriptedResponse(NamedTuple):
     """What an Archive says of an item: that it is in this `state`, "" for nothing known; None if it is silent."""
 
     by: Archive
@@ -105,7 +105,7 @@ def entries(knowledge: Knowledge) -> list[tuple[str, dict[str, str | int]]]:
 class Lesson(NamedTuple):
     """A round, and what is known of both names of its item before and after it."""
 
-    said: Sequence[Said]
+    scripted: Sequence[ScriptedResponse]
     after: HolderHint
     evidence: Sequence[tuple[str, dict[str, str]]] = ()
     before: HolderHint = NO_HINT
@@ -128,94 +128,121 @@ def moved(origin: Archive, to: Archive) -> tuple[str, dict[str, str]]:
 
 
 LESSONS = {
-    "a copy": Lesson([Said(FAR, "Copy"), Said(HOME, "")], likely(FAR)),
-    "an original": Lesson([Said(FAR), Said(HOME, "")], likely(FAR, FAR), [first_seen(FAR)]),
-    "an original at home": Lesson([Said(HOME)], likely(HOME, HOME), [first_seen(HOME)]),
-    "before the home was heard": Lesson([Said(FAR)], likely(FAR, early=True)),
-    "before the home answered": Lesson([Said(HOME, None), Said(FAR)], likely(FAR, early=True), chosen=1),
+    "a copy": Lesson([ScriptedResponse(FAR, "Copy"), ScriptedResponse(HOME, "")], likely(FAR)),
+    "an original": Lesson(
+        [ScriptedResponse(FAR), ScriptedResponse(HOME, "")], likely(FAR, FAR), [first_seen(FAR)]
+    ),
+    "an original at home": Lesson([ScriptedResponse(HOME)], likely(HOME, HOME), [first_seen(HOME)]),
+    "before the home was heard": Lesson([ScriptedResponse(FAR)], likely(FAR, early=True)),
+    "before the home answered": Lesson(
+        [ScriptedResponse(HOME, None), ScriptedResponse(FAR)], likely(FAR, early=True), chosen=1
+    ),
     "before the home was believed": Lesson(
-        [Said(HOME, error=WrongArchive("another")), Said(FAR)], likely(FAR, early=True), chosen=1
+        [ScriptedResponse(HOME, error=WrongArchive("another")), ScriptedResponse(FAR)],
+        likely(FAR, early=True),
+        chosen=1,
     ),
     "before the second home was heard": Lesson(
-        [Said(HOME, ""), Said(FAR)], likely(FAR, early=True), members=among(HOME, IBIP_HOME, FAR), chosen=1
+        [ScriptedResponse(HOME, ""), ScriptedResponse(FAR)],
+        likely(FAR, early=True),
+        members=among(HOME, IBIP_HOME, FAR),
+        chosen=1,
     ),
     "a second Archive of the prefix": Lesson(
-        [Said(IBIP_HOME), Said(HOME, "")],
+        [ScriptedResponse(IBIP_HOME), ScriptedResponse(HOME, "")],
         likely(IBIP_HOME, IBIP_HOME),
         [first_seen(IBIP_HOME)],
         members=among(HOME, IBIP_HOME, FAR),
     ),
-    "while the home is away": Lesson([Said(FAR)], likely(FAR, early=True), members=among(FAR, away=[HOME])),
+    "while the home is away": Lesson(
+        [ScriptedResponse(FAR)], likely(FAR, early=True), members=among(FAR, away=[HOME])
+    ),
     "while the home of the other name is away": Lesson(
-        [Said(FAR)], likely(FAR, early=True), members=among(FAR, away=[IBIP_HOME])
+        [ScriptedResponse(FAR)], likely(FAR, early=True), members=among(FAR, away=[IBIP_HOME])
     ),
     "while another is away": Lesson(
-        [Said(FAR)], likely(FAR, FAR), [first_seen(FAR)], members=among(FAR, away=[THIRD])
+        [ScriptedResponse(FAR)], likely(FAR, FAR), [first_seen(FAR)], members=among(FAR, away=[THIRD])
     ),
     "at home, while another home is away": Lesson(
-        [Said(HOME)], likely(HOME, early=True), members=among(HOME, away=[IBIP_HOME])
+        [ScriptedResponse(HOME)], likely(HOME, early=True), members=among(HOME, away=[IBIP_HOME])
     ),
     "after an early answer": Lesson(
-        [Said(HOME, ""), Said(FAR)],
+        [ScriptedResponse(HOME, ""), ScriptedResponse(FAR)],
         likely(FAR, FAR),
         [first_seen(FAR)],
         likely(FAR, early=True),
         chosen=1,
     ),
     "a copy after an early answer": Lesson(
-        [Said(HOME, ""), Said(FAR, "Copy")], likely(FAR), before=likely(FAR, early=True), chosen=1
+        [ScriptedResponse(HOME, ""), ScriptedResponse(FAR, "Copy")],
+        likely(FAR),
+        before=likely(FAR, early=True),
+        chosen=1,
     ),
-    "a copy beside a known holder": Lesson([Said(FAR, "Copy")], likely(FAR, HOME), before=likely(HOME, HOME)),
+    "a copy beside a known holder": Lesson(
+        [ScriptedResponse(FAR, "Copy")], likely(FAR, HOME), before=likely(HOME, HOME)
+    ),
     "a claim, and the known holder is silent": Lesson(
-        [Said(HOME, None), Said(FAR)], likely(FAR, HOME), before=likely(HOME, HOME), chosen=1
+        [ScriptedResponse(HOME, None), ScriptedResponse(FAR)],
+        likely(FAR, HOME),
+        before=likely(HOME, HOME),
+        chosen=1,
     ),
     "a claim, and the known holder knows nothing": Lesson(
-        [Said(HOME, ""), Said(FAR)], likely(FAR, HOME), before=likely(HOME, HOME), chosen=1
+        [ScriptedResponse(HOME, ""), ScriptedResponse(FAR)],
+        likely(FAR, HOME),
+        before=likely(HOME, HOME),
+        chosen=1,
     ),
     "a claim, and the known holder says copy": Lesson(
-        [Said(HOME, "Copy"), Said(FAR)],
+        [ScriptedResponse(HOME, "Copy"), ScriptedResponse(FAR)],
         likely(FAR, FAR),
         [moved(HOME, FAR)],
         likely(HOME, HOME),
         chosen=1,
     ),
     "a claim, and the known holder says deleted": Lesson(
-        [Said(HOME, "Deleted"), Said(FAR)],
+        [ScriptedResponse(HOME, "Deleted"), ScriptedResponse(FAR)],
         likely(FAR, FAR),
         [moved(HOME, FAR)],
         likely(FAR, HOME),
         chosen=1,
     ),
     "a claim, and the known holder said copy long ago": Lesson(
-        [Said(HOME, "Copy", source="stale"), Said(FAR)],
+        [ScriptedResponse(HOME, "Copy", source="stale"), ScriptedResponse(FAR)],
         likely(FAR, HOME),
         before=likely(HOME, HOME),
         chosen=1,
     ),
     "a claim, and the known holder is not believed": Lesson(
-        [Said(HOME, "Copy", error=WrongArchive("another")), Said(FAR)],
+        [ScriptedResponse(HOME, "Copy", error=WrongArchive("another")), ScriptedResponse(FAR)],
         likely(FAR, HOME),
         before=likely(HOME, HOME),
         chosen=1,
     ),
     "a claim, and the known holder is away": Lesson(
-        [Said(FAR)], likely(FAR, HOME), before=likely(HOME, HOME), members=among(FAR, away=[HOME])
+        [ScriptedResponse(FAR)], likely(FAR, HOME), before=likely(HOME, HOME), members=among(FAR, away=[HOME])
     ),
     "a claim, and the known holder is gone": Lesson(
-        [Said(FAR)], likely(FAR, FAR), [moved(HOME, FAR)], likely(HOME, HOME), members=among(FAR)
+        [ScriptedResponse(FAR)], likely(FAR, FAR), [moved(HOME, FAR)], likely(HOME, HOME), members=among(FAR)
     ),
-    "an expired answer": Lesson([Said(FAR, source="stale")], NO_HINT),
+    "an expired answer": Lesson([ScriptedResponse(FAR, source="stale")], NO_HINT),
     "an alert": Lesson(
-        [Said(HOME, ""), Said(FAR), Said(THIRD)], likely(FAR, FAR), [first_seen(FAR)], chosen=None
+        [ScriptedResponse(HOME, ""), ScriptedResponse(FAR), ScriptedResponse(THIRD)],
+        likely(FAR, FAR),
+        [first_seen(FAR)],
+        chosen=None,
     ),
     "an alert, and the first says that it is removed": Lesson(
-        [Said(HOME, ""), Said(FAR, "Deleted"), Said(THIRD, "Copy")], likely(THIRD), chosen=None
+        [ScriptedResponse(HOME, ""), ScriptedResponse(FAR, "Deleted"), ScriptedResponse(THIRD, "Copy")],
+        likely(THIRD),
+        chosen=None,
     ),
     "an alert, and the first is not believed": Lesson(
-        [Said(FAR, service=HOME), Said(THIRD)], NO_HINT, chosen=None
+        [ScriptedResponse(FAR, service=HOME), ScriptedResponse(THIRD)], NO_HINT, chosen=None
     ),
     "an alert of two originals": Lesson(
-        [Said(FAR), Said(HOME)],
+        [ScriptedResponse(FAR), ScriptedResponse(HOME)],
         NO_HINT,
         chosen=None,
         kind=AlertKind.SUSPECT_ORIGINALS,
@@ -231,7 +258,7 @@ def test_a_round_teaches_who_holds_an_item(tmp_path: Path) -> None:
             knowledge.hints.remember(
                 names, likely=before.likely, original=before.original, early=before.early
             )
-            responses = [each.response(item) for each in lesson.said]
+            responses = [each.response(item) for each in lesson.scripted]
             decision = Alert(lesson.kind) if lesson.chosen is None else redirect(responses[lesson.chosen])
             knowledge.learn(query(item), before, responses, decision, Policy(), lesson.members)
             known[name] = [knowledge.hints.of(each) for each in names]
@@ -244,21 +271,21 @@ def test_a_round_teaches_who_holds_an_item(tmp_path: Path) -> None:
 
 def test_in_the_strict_policy_nothing_is_learned(tmp_path: Path) -> None:
     with knowing(tmp_path) as knowledge:
-        responses = [Said(HOME).response(0)]
+        responses = [ScriptedResponse(HOME).response(0)]
         decision, policy = redirect(responses[0]), Policy(strict=True)
         knowledge.learn(query(0), NO_HINT, responses, decision, policy, among(HOME))
         assert [knowledge.hints.of(each) for each in names_of(0)] == [NO_HINT, NO_HINT]
         assert entries(knowledge) == []
 
 
-def test_what_the_evidence_does_not_take_is_learned_by_nobody(tmp_path: Path) -> None:
+def test_what_the_evidence_does_not_take_is_not_learned(tmp_path: Path) -> None:
     with knowing(tmp_path, recorded=False) as knowledge:
         hints = knowledge.hints
         hints.remember(names_of(1), likely=HOME.service, original=HOME.service)
         for item, (before, after) in enumerate(
             [(NO_HINT, likely(FAR)), (likely(HOME, HOME), likely(FAR, HOME))]
         ):
-            responses = [Said(FAR).response(item)]
+            responses = [ScriptedResponse(FAR).response(item)]
             knowledge.learn(query(item), before, responses, redirect(responses[0]), Policy(), among(FAR))
             assert [hints.of(each) for each in names_of(item)] == [after, after]
 
@@ -271,7 +298,7 @@ def test_an_original_moves_under_the_names_of_its_own_item_and_readers_are_led_a
         knowledge.hints.remember([second], likely=HOME.service, original=HOME.service)
         knowledge.hints.remember([first], likely=THIRD.service, original=THIRD.service)
         earlier = [versions[each] for each in slots]
-        responses = [Said(HOME, "Copy").response(0), Said(FAR).response(0)]
+        responses = [ScriptedResponse(HOME, "Copy").response(0), ScriptedResponse(FAR).response(0)]
         knowledge.learn(
             query(0), before, responses, redirect(responses[1]), Policy(), among(HOME, FAR, THIRD)
         )
@@ -297,30 +324,31 @@ def test_that_no_archive_has_it_is_kept_for_the_item_and_where_nothing_can_come_
     }
     with knowing(tmp_path) as knowledge:
         for number, (verb, (alert, seconds, kept)) in enumerate(cases.items()):
-            asked = UrlRequest(
-                ("192.0.2.1",), item, verbs=VerbList((verb,) if verb.startswith("Get") else ())
-            )
+            sent = UrlRequest(("192.0.2.1",), item, verbs=VerbList((verb,) if verb.startswith("Get") else ()))
             archives = f"these{number}"
-            knowledge.put_not_known(alert, asked, archives, seconds, knowledge.cache.snapshot())
-            assert (verb, knowledge.is_not_known(asked, archives)) == (verb, kept)
-            assert not knowledge.is_not_known(asked, "others")
+            knowledge.put_not_known(alert, sent, archives, seconds, knowledge.cache.snapshot())
+            assert (verb, knowledge.is_not_known(sent, archives)) == (verb, kept)
+            assert not knowledge.is_not_known(sent, "others")
 
 
 def test_two_claims_of_an_original_leave_it_without_a_holder_under_the_names_of_both(tmp_path: Path) -> None:
     (first, second), alert = names_of(0), Alert(AlertKind.SUSPECT_ORIGINALS, archives=(FAR.name, HOME.name))
     alone = UrlList({"ibi": ("ibip", second), "state": "Original"})
-    said = {
-        "both": ([Said(FAR).response(0), Said(HOME).response(0)], {first, second}),
-        "one name": ([Said(FAR).response(0), ArchiveResponse(HOME, alone)], {second}),
+    cases = {
+        "both": ([ScriptedResponse(FAR).response(0), ScriptedResponse(HOME).response(0)], {first, second}),
+        "one name": ([ScriptedResponse(FAR).response(0), ArchiveResponse(HOME, alone)], {second}),
         "no names": (
-            [ArchiveResponse(FAR, UrlList({"state": "Original"})), Said(HOME).response(0)],
+            [ArchiveResponse(FAR, UrlList({"state": "Original"})), ScriptedResponse(HOME).response(0)],
             {second},
         ),
-        "one claim": ([Said(FAR).response(0), Said(HOME, "Copy").response(0)], set()),
-        "one believed": ([Said(FAR).response(0), Said(HOME, error=LATE).response(0)], set()),
-        "one silent": ([Said(FAR).response(0), Said(HOME, None).response(0)], set()),
+        "one claim": ([ScriptedResponse(FAR).response(0), ScriptedResponse(HOME, "Copy").response(0)], set()),
+        "one believed": (
+            [ScriptedResponse(FAR).response(0), ScriptedResponse(HOME, error=LATE).response(0)],
+            set(),
+        ),
+        "one silent": ([ScriptedResponse(FAR).response(0), ScriptedResponse(HOME, None).response(0)], set()),
     }
-    for number, (name, (responses, disputed)) in enumerate(said.items()):
+    for number, (name, (responses, disputed)) in enumerate(cases.items()):
         with knowing(tmp_path / str(number)) as knowledge:
             knowledge.hints.remember(names_of(0), original=FAR.service)
             knowledge.record(alert, query(0).ibi, query(0), responses, Policy())
@@ -332,7 +360,7 @@ def test_two_claims_of_an_original_leave_it_without_a_holder_under_the_names_of_
 
 
 def test_the_strict_policy_records_an_alert_and_keeps_no_dispute(tmp_path: Path) -> None:
-    responses = [Said(FAR).response(0), Said(HOME).response(0)]
+    responses = [ScriptedResponse(FAR).response(0), ScriptedResponse(HOME).response(0)]
     with knowing(tmp_path) as knowledge:
         for kind in (AlertKind.SUSPECT_ORIGINALS, AlertKind.NOT_FOUND, AlertKind.DELETED):
             alert = Alert(kind, archives=(FAR.name,))
@@ -353,8 +381,8 @@ def test_a_removal_counts_for_the_archive_that_tells_it_and_first_for_the_known_
         )
         knowledge.record(Alert(removed, archives=(FAR.name, THIRD.name)), name, query(0), (), Policy())
         ibip = name.canonical
-        said = [hints.says_removed(ibip, each.service) for each in (FAR, THIRD, HOME)]
-        assert (hints.of(ibip), said) == (NO_HINT, [True, False, False])
+        removers = [hints.says_removed(ibip, each.service) for each in (FAR, THIRD, HOME)]
+        assert (hints.of(ibip), removers) == (NO_HINT, [True, False, False])
         hints.remember([ibip], original=HOME.service)
         knowledge.record(Alert(removed, archives=(FAR.name, HOME.name)), name, query(0), (), Policy())
         assert hints.of(ibip) == HolderHint(None, HOME.service, removed=True)

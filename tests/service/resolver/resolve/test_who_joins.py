@@ -184,8 +184,8 @@ def test_an_archive_that_answers_each_reader_is_joined_by_the_same_reader_alone(
         collapsing, first = Collapsing(memory), Reader(memory)
 
         def joins(question: str = "other") -> list[bool]:
-            asked = Reader(memory, "reader 3", question=question)
-            (query,) = asked.queries(A)
+            third = Reader(memory, "reader 3", question=question)
+            (query,) = third.queries(A)
             others = [Reader(memory, f"reader {each}", question=question) for each in (3, 4)]
             return [collapsing.join(A, each.batch, query) for each in others]
 
@@ -246,13 +246,13 @@ def test_a_round_needs_no_turn_if_it_joins_most_of_its_queries_and_sends_a_few_a
     memory: AnswerCache,
 ) -> None:
     async def main() -> None:
-        def covers(asked: Sequence[Archive], joined: int, *, cached: bool = False) -> bool:
+        def covers(archives: Sequence[Archive], joined: int, *, cached: bool = False) -> bool:
             collapsing, first = Collapsing(memory), Reader(memory)
-            queries = first.queries(*asked[:joined])
+            queries = first.queries(*archives[:joined])
             for each in queries:
                 each.is_cached = cached
             collapsing.enter(first.batch, queries)
-            return collapsing.covers(asked, Reader(memory, "reader 2", alone=cached).batch)
+            return collapsing.covers(archives, Reader(memory, "reader 2", alone=cached).batch)
 
         assert not Collapsing(memory).covers(MANY, Reader(memory).batch)
         found = [covers(MANY, len(MANY) - left) for left in (0, MOST_LIKELY, MOST_LIKELY + 1)]
