@@ -13,7 +13,7 @@ import pytest
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol.messages import Acknowledgment
 from ibi.protocol.vocabulary import ContentType, ItemState
-from ibi.resolver.acknowledgments.queue import EXPIRY_SECONDS, AcknowledgmentQueue
+from ibi.resolver.acknowledgments.queue import EXPIRY_SECONDS, MOST_READERS, AcknowledgmentQueue
 from ibi.resolver.model.archive import Archive
 from support.clock import run_with_false_clock
 from support.resolver.scripted_peers import BODY, among, archive
@@ -213,6 +213,18 @@ def test_half_of_the_queue_is_for_those_who_cannot_wait() -> None:
             queue.acknowledge_cached(target, replace(MESSAGE, url=f"http://a.example/{number}"))
         assert found == [(True, True)] * 3 + [(False, True)] + [(False, False)] * 5
         assert (queue.queued, queue.dropped) == (8, Counter({"too many waiting": 1}))
+        assert AcknowledgmentQueue(client, most=1, most_per_archive=1).has_capacity(other)
         await queue.close(grace=0.0)
 
     play(Behaviour(NOTICE), act)
+
+
+def test_one_acknowledgment_takes_all_readers_that_it_may_and_the_next_one_the_rest() -> None:
+    async def act(scene: Scene) -> None:
+        for readers in (1, MOST_READERS - 1, 1, MOST_READERS - 1, 2):
+            scene.queue.acknowledge_cached(scene.archive, MESSAGE, readers)
+        await asyncio.sleep(2.0)
+        counts = [int(pairs["acknowledgment.count"]) for pairs in scene.one.acknowledgments]
+        assert sorted(counts) == [2, MOST_READERS, MOST_READERS]
+
+    play(Behaviour(NOTICE, 0.1), act)
