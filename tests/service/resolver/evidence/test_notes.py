@@ -89,8 +89,7 @@ def test_while_the_log_cannot_be_written_it_is_said_once_and_what_waits_is_writt
             f"{path} cannot be written: No such file or directory"
         ]
         folder.mkdir()
-        until(lambda: path.exists() and len(written(evidence)) == 2)
-        assert evidence.flush() is True
+        until(evidence.flush)
         evidence.note("unregistered", ibi=ITEM.main.canonical)
         assert evidence.flush() is True
         assert [facts["ibi"] for _, facts in written(evidence)] == [ONE, TWO, ITEM.main.canonical]
