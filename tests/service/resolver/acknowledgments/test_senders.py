@@ -13,7 +13,7 @@ import pytest
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol.messages import Acknowledgment
 from ibi.protocol.vocabulary import ContentType, ItemState
-from ibi.resolver.acknowledgments.queue import EXPIRY_SECONDS, MOST_READERS, AcknowledgmentQueue
+from ibi.resolver.acknowledgments.queue import EXPIRY_SECONDS, MOST_BATCHED, MOST_READERS, AcknowledgmentQueue
 from ibi.resolver.model.archive import Archive
 from support.clock import run_with_false_clock
 from support.resolver.scripted_peers import BODY, among, archive
@@ -228,3 +228,16 @@ def test_one_acknowledgment_takes_all_readers_that_it_may_and_the_next_one_the_r
         assert sorted(counts) == [2, MOST_READERS, MOST_READERS]
 
     play(Behaviour(NOTICE, 0.1), act)
+
+
+def test_a_batch_that_was_full_before_its_second_had_passed_shortens_that_of_the_next_one_by_nothing() -> (
+    None
+):
+    async def act(scene: Scene) -> None:
+        for after, readers in ((0.0, 1), (0.5, MOST_BATCHED - 1), (0.1, 1)):
+            await asyncio.sleep(after)
+            scene.queue.acknowledge_cached(scene.archive, MESSAGE, readers)
+        await asyncio.sleep(2.0)
+        assert scene.moments == [0.5, 1.6]
+
+    play(Behaviour(NOTICE), act)
