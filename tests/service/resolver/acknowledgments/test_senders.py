@@ -13,6 +13,7 @@ import pytest
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol.messages import Acknowledgment
 from ibi.protocol.vocabulary import ContentType, ItemState
+from ibi.resolver.acknowledgments.counter import RedirectCount
 from ibi.resolver.acknowledgments.queue import EXPIRY_SECONDS, MOST_BATCHED, MOST_READERS, AcknowledgmentQueue
 from ibi.resolver.model.archive import Archive
 from support.clock import run_with_false_clock
@@ -230,6 +231,37 @@ def test_one_acknowledgment_takes_all_readers_that_it_may_and_the_next_one_the_r
     play(Behaviour(NOTICE, 0.1), act)
 
 
+def test_what_was_delivered_makes_place_for_as_many_and_no_more_senders_than_before() -> None:
+    async def act(scene: Scene) -> None:
+        queue = scene.queue = AcknowledgmentQueue(scene.queue.client, most=6)
+        for _ in range(3):
+            for _ in range(2):
+                queue.acknowledge(scene.archive, MESSAGE)
+            await asyncio.sleep(1.0)
+        queue.acknowledge(scene.archive, MESSAGE)
+        await queue.close()  # it waits for the last one, although no other was under way for a while
+        assert scene.counts == (7, 0, Counter())
+        scene.queue = queue = AcknowledgmentQueue(queue.client, most=6)
+        queue.acknowledge(scene.archive, MESSAGE)
+        await asyncio.sleep(1.0)
+        scene.one.on_acknowledgment, number = Behaviour(lie="silence"), len(scene.moments)
+        for _ in range(8):
+            queue.acknowledge(scene.archive, MESSAGE)
+        await asyncio.sleep(0.1)
+        assert (queue.queued, queue.dropped) == (6, Counter({"too many waiting": 2}))
+        assert len(scene.moments) == number + 4
+        await queue.close(grace=0.1)
+
+    play(Behaviour(NOTICE, 0.1), act)
+
+
+def test_a_count_of_readers_is_acknowledged_with_the_addresses_of_the_first() -> None:
+    expected = replace(MESSAGE, client_addresses=("203.0.113.7",))
+    for stored in (MESSAGE, MESSAGE.query()):
+        count = RedirectCount(1, None, stored, ("203.0.113.7",), 0.0)
+        assert count.message() == expected
+
+
 def test_a_batch_that_was_full_before_its_second_had_passed_shortens_that_of_the_next_one_by_nothing() -> (
     None
 ):
@@ -240,4 +272,4 @@ def test_a_batch_that_was_full_before_its_second_had_passed_shortens_that_of_the
         await asyncio.sleep(2.0)
         assert scene.moments == [0.5, 1.6]
 
-    play(Behaviour(NOTICE), act)
+    play(Behaviour(NOTICE, 0.3), act)

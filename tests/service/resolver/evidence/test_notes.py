@@ -64,6 +64,26 @@ def test_each_kind_of_note_is_written_whole_by_one_thread(
     assert caplog.records == []
 
 
+@pytest.mark.parametrize(
+    ("now", "moment"),
+    [
+        (1_790_000_000.0, "2026-09-21T14:13:20.000Z"),
+        (1_790_000_001.75, "2026-09-21T14:13:21.750Z"),
+        (1_790_000_001.9995, "2026-09-21T14:13:21.999Z"),
+    ],
+)
+def test_an_entry_has_its_moment_to_the_millisecond_and_its_facts_in_plain_text(
+    tmp_path: Path, now: float, moment: str
+) -> None:
+    with closing(Evidence(tmp_path / "evidence.jsonl", lambda: now)) as evidence:
+        evidence.write("setting", name=" a~ b", before="a\x7f \x1f~é~", after="a\nb?secret", by=7)
+        (entry,) = evidence.entries()
+        assert (entry.moment, entry.facts) == (
+            moment,
+            {"name": " a~ b", "before": "a. .~.~", "after": "a.b", "by": 7},
+        )
+
+
 def test_what_has_no_place_is_counted_unless_readers_bring_it_again(tmp_path: Path) -> None:
     full = Evidence(tmp_path / "evidence.jsonl", lambda: MOMENT, most=0)
     assert full.overflow == 0
