@@ -14,9 +14,11 @@ from ibi.resolver.acknowledgments.counter import (
     MIN_COUNT_SECONDS,
     MOST_FLUSHES,
     ReaderCounter,
+    outcome_number,
 )
 from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
 from ibi.resolver.metrics.metrics import ResolverMetrics
+from ibi.resolver.resolve.resolution import MOST_ROUNDS
 from support.clock import run_with_false_clock
 from support.resolver.scripted_peers import among
 
@@ -64,6 +66,33 @@ def test_a_flush_ends_as_many_counts_as_there_is_time_for(
             counter.close()
             assert (counter.queued, counter.counts) == (0, {})
             assert queue.dropped == Counter({"no key to thank with": 2 * counts})
+        metrics.close()
+
+    run_with_false_clock(main())
+
+
+def test_what_the_fast_path_has_resolved_is_in_the_metrics_after_a_flush(tmp_path: Path) -> None:
+    async def main() -> None:
+        metrics = ResolverMetrics(tmp_path)
+        counter, before = ReaderCounter(metrics), set(metrics.text().decode().splitlines())
+        counter.outcomes[outcome_number(3, "right")] = 5
+        counter.outcomes[outcome_number(MOST_ROUNDS + 5, "wrong")] = 2
+        counter.wake()
+        await asyncio.sleep(FLUSH_SECONDS)
+        assert not any(counter.outcomes)
+        changed = set(metrics.text().decode().splitlines()) - before
+        buckets = {line for line in changed if "_bucket{" in line}
+        assert all(line.endswith(" 7.0") for line in buckets)
+        assert len(buckets) > 10
+        name = "ibi_resolver_"
+        assert changed - buckets == {
+            f'{name}resolutions_total{{outcome="redirect"}} 7.0',
+            f"{name}rounds_total {5 * 3 + 2 * MOST_ROUNDS:.1f}",
+            f'{name}hints_total{{result="right"}} 5.0',
+            f'{name}hints_total{{result="wrong"}} 2.0',
+            f'{name}remembered_total{{answer="fresh"}} 7.0',
+            f"{name}resolution_seconds_count 7.0",
+        }
         metrics.close()
 
     run_with_false_clock(main())

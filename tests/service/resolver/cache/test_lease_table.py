@@ -135,6 +135,11 @@ def test_the_lock_of_an_archive_is_held_once_in_all_processes_until_it_is_freed(
         assert table.lock(first) is False
         elsewhere("unlock", first)
         assert table.lock(first) is True
+        # The lock of one is not that of its neighbour.
+        neighbour = first + 1
+        assert [elsewhere("lock", neighbour), elsewhere("lock", first + 2)] == ["True", "True"]
+        elsewhere("unlock", neighbour)
+        assert [table.lock(neighbour), table.lock(first + 2)] == [True, False]
         running.kill()  # the kernel frees what a process held
         running.wait()
         assert table.lock(second) is True
@@ -149,6 +154,10 @@ def test_where_all_slots_are_taken_a_further_archive_has_none_and_its_lease_neve
         assert [each.slot(SERVICES[3]) for each in (one, other)] == [NO_SLOT, NO_SLOT]
         assert list(map(other.slot, SERVICES[:3])) == list(map(one.slot, SERVICES[:3]))
         assert one.lock(1) is True  # that a slot was claimed holds no lock
+        for slot in (1, 2, 3):
+            one.renew(slot, Moment(5.0, 7.0))
+        one.end_all()
+        assert [one.began(slot) for slot in (1, 2, 3)] == [NEVER, NEVER, NEVER]
 
 
 def test_a_table_that_cannot_be_made_is_told(tmp_path: Path) -> None:

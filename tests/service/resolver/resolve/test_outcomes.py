@@ -13,12 +13,15 @@ from ibi.identifier.typos import near_names
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.resolver.cache.answers import AnswerCache
 from ibi.resolver.cache.change_requests import ChangesRequester
-from ibi.resolver.cache.hints import HintCache
+from ibi.resolver.cache.hints import HintCache, HolderHint
+from ibi.resolver.cache.lease_table import name_slot
+from ibi.resolver.cache.rows import name_digest
 from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.metrics.metrics import ResolverMetrics
 from ibi.resolver.model.alert import Alert, AlertKind, Coverage
 from ibi.resolver.model.archive import Archive, AwayArchive
 from ibi.resolver.resolve.breaker import FAILURES, CircuitBreakers
+from ibi.resolver.resolve.holder_search import SEARCH_EVERY
 from ibi.resolver.resolve.learning import Knowledge
 from ibi.resolver.resolve.policy import Policy
 from ibi.resolver.resolve.queries import Queries
@@ -116,13 +119,15 @@ def play(
     run_with_false_clock(main())
 
 
-def holder(name: str, number: int, after: float = 0.0, *, reuse: bool = False) -> ScriptedArchive:
-    """It holds the original of ITEM, and knows nothing else."""
+def holder(
+    name: str, number: int, after: float = 0.0, *, reuse: bool = False, state: str = "Original"
+) -> ScriptedArchive:
+    """It holds ITEM, and knows nothing else."""
     made = archive(name, Behaviour(b"", after), number)
     pairs = {
         "ibi": f"{{rep {ITEM}}}",
         "ibi.archiveservice": f"{{rep {made.service}}}",
-        "state": "Original",
+        "state": state,
         "url": f"http://{name}.example/x",
         "urlkey": "1234567890-1234567890",
         **({"acknowledgment.batch": "yes"} if reuse else {}),
@@ -255,3 +260,81 @@ def test_who_is_included_is_read_again_after_a_change_and_each_half_second(tmp_p
         assert [now - was for was, now in pairwise(looks)] == [0, 1, 0, 1]
 
     play(tmp_path, act, archive("a", Behaviour(b""), 1))
+
+
+def evidence_of(made: Scene) -> list[tuple[str, str]]:
+    """What was recorded, and of which Archives."""
+    made.knows.evidence.close()
+    facts = [(each.what, each.facts) for each in made.knows.evidence.entries()]
+    return [
+        (what, str(found.get("archive") or found.get("archives") or found.get("to"))) for what, found in facts
+    ]
+
+
+def test_the_original_of_a_copy_is_searched_in_the_background_and_readers_are_led_there(
+    tmp_path: Path,
+) -> None:
+    copy, original = holder("a", 1, state="Copy"), holder("b", 2, 0.15)
+
+    async def act(made: Scene) -> None:
+        a, b = made.included
+        versions, slot = made.knows.cache.leases.name_versions, name_slot(name_digest(ITEM))
+        assert (await made.seen()).decision == "http://a.example/x"
+        assert made.knows.hints.of(ITEM) == HolderHint(a.service, None)
+        before = versions[slot]
+        await asyncio.sleep(0.5)
+        assert made.knows.hints.of(ITEM) == HolderHint(b.service, b.service)
+        assert versions[slot] != before
+        assert len(original.received) == len(copy.received) == 1
+        found = await made.seen()
+        assert (found.decision, found.rounds[0][0]) == ("http://b.example/x", "hint")
+        assert evidence_of(made) == [("original", b.service)]
+
+    play(tmp_path, act, copy, original)
+
+
+def test_two_originals_that_a_search_finds_are_recorded_and_neither_is_the_holder(tmp_path: Path) -> None:
+    async def act(made: Scene) -> None:
+        a, b, c = made.included
+        assert (await made.seen()).decision == "http://a.example/x"
+        await asyncio.sleep(0.5)
+        assert made.knows.hints.of(ITEM) == HolderHint(a.service, "")
+        assert made.knows.disputes == 1
+        assert evidence_of(made) == [("alert", f"{b.service} {c.service}")]
+
+    play(tmp_path, act, holder("a", 1, state="Copy"), holder("b", 2, 0.1), holder("c", 3, 0.2))
+
+
+def test_the_original_of_an_item_is_searched_once_a_minute(
+    tmp_path: Path,
+) -> None:
+    copy, other = holder("a", 1, state="Copy"), archive("b", Behaviour(b"", 0.1), 2)
+
+    async def act(made: Scene) -> None:
+        (a, _), counts = made.included, list[int]()
+        for after in (0.0, 1.0, SEARCH_EVERY - 2.2, 1.0):
+            await asyncio.sleep(after)
+            assert (await made.seen()).decision == "http://a.example/x"
+            await asyncio.sleep(0.2)
+            counts.append(len(other.requests("urlRequest")))
+        assert counts == [1, 1, 1, 2]
+        assert made.knows.hints.of(ITEM) == HolderHint(a.service, None)
+
+    play(tmp_path, act, copy, other)
+
+
+def test_a_known_holder_that_says_copy_itself_may_have_handed_the_original_over(tmp_path: Path) -> None:
+    """The copy of another Archive says nothing of the known holder, so no original is searched."""
+    third = archive("c", Behaviour(b""), 3)
+
+    async def act(made: Scene) -> None:
+        a, b, _ = made.included
+        for original, searched in ((b, 0), (a, 1)):
+            made.knows.hints.moved([ITEM], original.service)
+            made.knows.hints.remember([ITEM], likely=a.service)
+            third.received.clear()
+            assert (await made.seen()).decision == "http://a.example/x"
+            await asyncio.sleep(0.5)
+            assert len(third.requests("urlRequest")) == searched
+
+    play(tmp_path, act, holder("a", 1, state="Copy"), archive("b", Behaviour(b"", 0.05), 2), third)
