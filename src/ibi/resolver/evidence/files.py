@@ -194,6 +194,7 @@ def _recover_head(handle: int, log: int, moment: str) -> tuple[LogHead, list[New
     damage: list[dict[str, str | int]] = []
     if head is None:
         head = LogHead(CHAIN_START, 0)
+        os.ftruncate(handle, min(len(line), HEAD_WIDTH))  # else one that is too long would stay so
         if line or size:
             damage.append({"kind": "head"})
         else:  # written before the first entry, so that a log without a head is always damage

@@ -217,6 +217,27 @@ def test_what_came_in_time_and_cannot_be_read_in_time_is_left(monkeypatch: pytes
     run_with_false_clock(main())
 
 
+def test_what_is_being_read_when_the_client_closes_is_silent_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def read(_reader: AnswerReader, _body: bytes) -> UrlList:
+        await asyncio.sleep(60.0)
+        raise AssertionError
+
+    monkeypatch.setattr(AnswerReader, "read", read)
+
+    async def main() -> None:
+        long = b" ".join(b"name%d value" % number for number in range(500))
+        async with among(archive("a", Behaviour(long))) as (client, archives):
+            loop = asyncio.get_running_loop()
+            began, asking = loop.time(), asyncio.create_task(outcomes(client, archives))
+            await asyncio.sleep(0.5)
+            await client.close()
+            (heard,) = await asking
+            assert loop.time() - began == pytest.approx(0.5, abs=0.02)
+        assert (type(heard.error), str(heard.error)) == (PeerSilent, "this client is closed")
+
+    run_with_false_clock(main())
+
+
 def test_without_time_no_archive_is_asked() -> None:
     async def main() -> None:
         one = archive("a", Behaviour(BODY))

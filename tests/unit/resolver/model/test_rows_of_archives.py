@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from hashlib import sha256
 from typing import Any
 
 import pytest
 
+from ibi.errors import IbiError
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import ArchiveTitles
+from ibi.protocol.url_list import UrlList
 from ibi.resolver.model.archive import (
     Archive,
+    ArchiveResponse,
     AwayArchive,
+    Members,
     Move,
     RegisteredArchive,
     away_archive,
     included_archive,
+    moment_text,
     registered_archive,
 )
 
@@ -107,3 +113,36 @@ def test_one_that_was_never_included_has_no_address(state: str) -> None:
     assert (found.address, found.admin_mail, found.key_hash, found.included) == ("", "", "", None)
     assert (found.applied, found.move_allowed, found.move) == (False, False, None)
     assert "argon2" not in repr(registered_archive(ROW))
+
+
+@pytest.mark.parametrize("probation", [True, False])
+def test_the_included_archives_are_indexed_as_resolutions_need_them(*, probation: bool) -> None:
+    first, second = Archive(parse_ibi("A.example/x/2020/01.01.00.00"), "a"), Archive(parse_ibi(SERVICE), "b")
+    new = Archive(parse_ibi("a.example/x/2020/01.01.00.01"), "c", confirmed=False)
+    away = {each.service: AwayArchive(each, 1.0, None) for each in (INCLUDED, first)}
+    services = f"{first.service} {SERVICE} {new.service} away"
+    assert Members.of([first, second, new], probation=probation) == Members(
+        regular=(first, second) if probation else (first, second, new),
+        probationary=(new,) if probation else (),
+        by_service={each.service: each for each in (first, second, new)},
+        by_prefix={"a.example/x": (first, new), "sid.inpe.br/mtc-m21": (second,)},
+        version=sha256(services.encode()).hexdigest()[:16],
+        away={},
+    )
+    alone = Members.of((), probation=probation, away=away)
+    assert (alone.away, alone.regular, alone.by_prefix) == (away, (), {})
+    # The order in which they went away makes no other version.
+    assert alone.version == sha256(f"away {first.service} {SERVICE}".encode()).hexdigest()[:16]
+
+
+def test_mail_about_an_archive_goes_to_the_registered_contact_or_to_its_own_address() -> None:
+    row = {"contact": "", "admin_mail": None}
+    mails = [registered_archive(ROW | more).mail for more in ({}, {"contact": ""}, row)]
+    assert mails == ["maria@archive.example", "admin@archive.example", ""]
+
+
+def test_a_moment_is_written_to_the_second_and_an_answer_counts_if_it_is_believed() -> None:
+    assert moment_text(1_767_312_000.999) == "2026-01-02T00:00:00Z"
+    wrong, empty = IbiError("wrong"), UrlList({})
+    responses = ((empty, None), (empty, wrong), (None, wrong), (None, None))
+    assert [ArchiveResponse(INCLUDED, *each).counts for each in responses] == [True, False, False, False]
