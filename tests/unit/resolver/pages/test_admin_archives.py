@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ibi.accounts.layout import Form, PageRequest
-from ibi.accounts.people import Role
-from ibi.accounts.sign_in import Client, SignedInUser
+from ibi.accounts.layout import Form
 from ibi.api.operations import etag_of
 from ibi.errors import BadField, Conflict, ForbiddenAddress, IbiError, NotHeld
-from ibi.http.request import Request
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.resolver.members.registrar import Registrar
 from ibi.resolver.members.status import MemberStatus
@@ -34,6 +31,7 @@ from ibi.resolver.pages.admin_archives import (
     ContactResult,
     ListedArchive,
 )
+from support.resolver.visits import visit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,16 +124,11 @@ class Resolver:
 
     # What an administrator does
 
-    def visit(self, rest: str = "", query: str = "") -> PageRequest:
-        signed = SignedInUser("root", Role.ADMINISTRATOR, "token", "session")
-        client = Client("127.0.0.1", secure=False, local=True)
-        return PageRequest(Request("GET", "/-/admin/x", query, {}), signed, client, rest)
-
     def show(self, word: str, rest: str = "", query: str = "", typed: Form | None = None) -> Any:
-        return self.handlers[word].show(self.visit(rest, query), typed)
+        return self.handlers[word].show(visit(rest, query), typed)
 
     def send(self, word: str, **fields: str) -> Any:
-        return self.handlers[word].do(self.visit(), Form([*fields.items()]))
+        return self.handlers[word].do(visit(), Form([*fields.items()]))
 
 
 MOVE = Move("new.example", "192.0.2.1", 0.0)
