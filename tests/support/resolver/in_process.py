@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from ibi.accounts.tokens import Tokens
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ibi.resolver.service import Stores
 
 NOW = 1_800_000_000.0
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 def reply(body: bytes = b"", status: int = 200, **headers: str) -> Reply:
@@ -102,8 +104,9 @@ class InProcess:
     acknowledgments: AcknowledgmentQueue = field(init=False)
 
     async def ask(
-        self, target: str, method: str = "GET", body: bytes = b"", host: str = "urlib.net", **headers: str
+        self, target: str, method: str = "GET", headers: Mapping[str, str] = NO_HEADERS, body: bytes = b""
     ) -> Answered:
+        """Ask as a client at this machine; names of headers as in `reply`."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         path, _, query = target.partition("?")
         scope = {
@@ -112,7 +115,8 @@ class InProcess:
             "raw_path": path.encode("latin-1"),
             "query_string": query.encode("latin-1"),
             "headers": [
-                (name.encode(), value.encode("latin-1")) for name, value in {"host": host, **named}.items()
+                (name.encode(), value.encode("latin-1"))
+                for name, value in {"host": "urlib.net", **named}.items()
             ],
             "client": ("127.0.0.1", 1),
         }

@@ -282,7 +282,7 @@ def written(scene: str, data: Path) -> Iterator[tuple[str, str]]:
         for request, headers in asked:
             method, _, target = request.partition(" ")
             told_before = len(running.peers.asked)
-            answered = await running.ask(target, method, **headers)
+            answered = await running.ask(target, method, headers)
             await asyncio.sleep(1.5)  # until what is to be acknowledged was
             more = [
                 " ".join(("asked:", address, target, *(f"{name}: {value}" for name, value in sent), loop))

@@ -73,15 +73,16 @@ class Resolver:
         self.asked: list[tuple[str, str]] = []
         self.confirm: Callable[[], bool] = lambda: True
         self.forbidden: set[str] = set()
-        evidence = SimpleNamespace(write=lambda what, **facts: self.done.append((what, facts)))
-        mail = SimpleNamespace(
+        evidence: Any = SimpleNamespace(write=lambda what, **facts: self.done.append((what, facts)))
+        mail: Any = SimpleNamespace(
             registered=lambda ibi, to: self.done.append(("mail registered", str(ibi), to)),
             refused=lambda ibi, to, reason: self.done.append(("mail refused", str(ibi), to, reason)),
             rotated=lambda known: self.done.append(("mail rotated", str(known.service_ibi))),
         )
         service = IBIForms.parse("rep urlib.net/www/2014/03.22.01.53")
         registrar = Registrar(self, evidence, lambda: mail, service)  # type: ignore[arg-type]  # no more is asked of them
-        acting = ActingOnResolver(Path(), registrar, evidence, None, lambda: None)  # type: ignore[arg-type]  # the same
+        none: Any = None
+        acting = ActingOnResolver(Path(), registrar, evidence, none, lambda: none)
         self.pages = ArchivePages(acting, lambda: self.statuses, self.confirms, self.check, lambda: NOW)
         self.handlers = self.pages.handlers()
 

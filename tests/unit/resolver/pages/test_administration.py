@@ -66,7 +66,7 @@ class Resolver:
     def show(self, word: str, query: str = "", typed: Form | None = None) -> Any:
         return self.handlers[word].show(visit(query=query), typed)
 
-    def send(self, word: str, role: Role = Role.ADMINISTRATOR, **fields: str) -> Any:
+    def send(self, word: str, role: Any = Role.ADMINISTRATOR, **fields: str) -> Any:
         return self.handlers[word].do(visit(role=role), Form([*fields.items()]))
 
 
