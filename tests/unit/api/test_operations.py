@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from hashlib import sha256
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,13 @@ def test_a_change_is_made_of_the_version_that_was_seen(service: MadeUp, token: s
         seen = dict(service.ask("GET", f"/{word}", token).headers)["etag"]
     # What has no version is never the one that was seen.
     assert told(service.ask("POST", "/upload", token, {"file": "x"}, if_match=seen))[0] == 412
+
+
+def test_a_version_depends_on_the_value_alone() -> None:
+    written = sha256('{"a": "\u00e9?", "b": [1]}'.encode()).hexdigest()[:32]
+    assert (
+        etag_of({"b": [1], "a": "\u00e9\ud800"}) == etag_of({"a": "\u00e9\ud800", "b": [1]}) == f'"{written}"'
+    )
 
 
 def test_a_version_is_compared_where_there_is_one() -> None:
