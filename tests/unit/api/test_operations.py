@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
 from hashlib import sha256
 from http import HTTPStatus
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
 from ibi.accounts.tokens import Scope
-from ibi.api.operations import OperationContext, check_version, etag_of
+from ibi.api.operations import OperationContext, OperationRunner, check_version, etag_of
 from ibi.errors import Conflict
+from ibi.http.request import Request
 from ibi.http.response import Response
-from support.acts.made_up import PUT, MadeUp, read_file
+from support.acts.made_up import ONE, PUT, SET, MadeUp, Settings, ThingFields, ThingsContext, read_file
 
 Headers = tuple[tuple[str, str], ...]
 NO_STORE: Headers = (("cache-control", "no-store"),)
@@ -139,6 +143,68 @@ def test_a_version_is_compared_where_there_is_one() -> None:
     with pytest.raises(Conflict):
         context.check_match({"a": 2})
     assert context.alone() is context
+
+
+def at_version(service: MadeUp, version: str) -> ThingsContext:
+    context = service.context("ada", Request("PATCH", "/", "", {}))
+    context.if_match = version
+    return context
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_of_two_changes_of_one_version_the_second_waits_unless_another_machine_is_asked(
+    service: MadeUp, *, is_remote: bool
+) -> None:
+    begun, go_on, version = Event(), Event(), etag_of({"settings": service.settings})
+
+    def slowly(context: ThingsContext, _fields: Settings) -> dict[str, Any]:
+        begun.set()
+        assert go_on.wait(60)
+        context.settings["rate"] = 7.0
+        return {"changed": ["rate"]}
+
+    def at_once(context: ThingsContext, _fields: Settings) -> dict[str, Any]:
+        return {"rate": context.settings["rate"]}
+
+    first = replace(SET, run=slowly, is_remote=is_remote)
+    second = replace(SET, run=at_once)
+    with ThreadPoolExecutor(2) as threads:
+        one = threads.submit(service.runner.run, first, at_version(service, version), Settings())
+        assert begun.wait(60)
+        other = threads.submit(service.runner.run, second, at_version(service, version), Settings())
+        if is_remote:
+            assert other.result(60) == {"rate": 2.0}
+        else:
+            assert wait([other], 0.05).not_done
+        go_on.set()
+        assert one.result(60) == {"changed": ["rate"]}
+        if not is_remote:
+            with pytest.raises(Conflict):
+                other.result(60)
+
+
+def test_where_nothing_shows_the_present_value_a_check_of_its_own_compares(
+    tmp_path: Path, service: MadeUp
+) -> None:
+    checked: list[str] = []
+
+    def check(context: ThingsContext, fields: Any) -> None:
+        checked.append(fields.name)
+        context.check_match(["this"])
+
+    runner = OperationRunner(tmp_path, (ONE,), service.jobs, {"/things/<word>": check})
+    below: Any = replace(PUT, route="PUT /things/<word>/more")
+    for operation in (PUT, below):
+        with pytest.raises(Conflict):
+            runner.run(operation, at_version(service, etag_of(["that"])), ThingFields(name="a"))
+        assert (
+            runner.run(operation, at_version(service, etag_of(["this"])), ThingFields(name="a")) is not None
+        )
+    assert checked == ["a"] * 4
+    beside: Any = replace(PUT, route="PUT /things/<word>more")
+    with pytest.raises(Conflict):
+        runner.run(beside, at_version(service, etag_of(["this"])), ThingFields(name="a"))
+    assert len(checked) == 4
 
 
 def test_a_secret_is_not_told_again(service: MadeUp, token: str) -> None:
