@@ -132,6 +132,10 @@ def document(_context: ThingsContext, _fields: NoFields) -> Document:
     return Document("all.txt", "text/plain", file=file)
 
 
+def export(_context: ThingsContext, _fields: NoFields) -> Document:
+    return Document("new.txt", "text/plain", b"new")
+
+
 def show(context: ThingsContext, _fields: NoFields) -> dict[str, Any]:
     return {"settings": dict(context.settings)}
 
@@ -172,6 +176,7 @@ COUNT: Any = Operation(
     "count", "count them", Scope.EDIT, NoFields, count, "POST /count", gives=record(count=TEXT), is_long=True
 )
 DOCUMENT: Any = Operation("document", "all in one file", Scope.READ, NoFields, document, "GET /document")
+EXPORT: Any = Operation("export", "make a file", Scope.EDIT, NoFields, export, "POST /export", gives=OF_THINGS)
 SHOW: Any = Operation(
     "settings", "the settings", Scope.READ, NoFields, show, "GET /settings", gives=record(settings={})
 )
@@ -201,7 +206,7 @@ SEND: Any = Operation(
 OWN_PAGE: Any = Operation(
     "own", "what has a page of its own", Scope.ADMIN, NoFields, show, "GET /own", gives=record(), page="own"
 )
-THINGS = OperationGroup("Things", (LIST, ONE, PUT, DROP, COUNT, DOCUMENT, UPLOAD, SEND))
+THINGS = OperationGroup("Things", (LIST, ONE, PUT, DROP, COUNT, DOCUMENT, UPLOAD, SEND, EXPORT))
 OTHERS = OperationGroup("Settings", (SHOW, SET, OWN_PAGE))
 
 

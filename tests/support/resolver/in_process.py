@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ from ibi.accounts.tokens import Tokens
 from ibi.errors import PeerError
 from ibi.http.client import AddressPolicy, Reply
 from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
-from ibi.resolver.members.mail import MailSender
 from ibi.resolver.service import Outgoing, ResolverService
 from ibi.runtime.settings import ResolverSettings
 from support.engines.shared_store import opened_registry
@@ -81,6 +80,23 @@ class Peers:
             task.cancel()
 
 
+class Letters:
+    """Takes mail as a `MailSender` does: each letter, and what it tells."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, ...]] = []
+
+    def __getattr__(self, kind: str) -> Callable[..., None]:
+        def take(*told: Any, **more: Any) -> None:
+            texts = (str(getattr(each, "service_ibi", each)) for each in (*told, *more.values()))
+            self.sent.append((kind, *texts))
+
+        return take
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
 @dataclass
 class Answered:
     """An answer as it was sent: its headers in order, each with its value."""
@@ -101,7 +117,8 @@ class InProcess:
     stores: Stores
     peers: Peers
     registry: Registry
-    acknowledgments: AcknowledgmentQueue = field(init=False)
+    letters: Letters
+    acknowledgments: AcknowledgmentQueue
 
     async def ask(
         self, target: str, method: str = "GET", headers: Mapping[str, str] = NO_HEADERS, body: bytes = b""
@@ -153,16 +170,15 @@ async def in_process(
 
     kept = stores(registry, data, nobody, lambda: NOW)
     queue = AcknowledgmentQueue(peers)
-    outside = Outgoing(AddressPolicy(), peers, peers, queue, MailSender("", "", ""))
+    letters: Any = Letters()
+    outside = Outgoing(AddressPolicy(), peers, peers, queue, letters)
     given = {"address": "urlib.net", "service": SERVICE, "aliases": ("www.urlib.net",), **settings}
     service = ResolverService(
         ResolverSettings(**given), kept, outside, trusted=trusted, pages=pages, tokens=Tokens(data),
         publisher=publisher, nonce=nonce,
     )  # fmt: skip
-    made = InProcess(service, kept, peers, registry)
-    made.acknowledgments = queue
     try:
-        yield made
+        yield InProcess(service, kept, peers, registry, letters, queue)
     finally:
         await service.close()
         await asyncio.to_thread(kept.close)

@@ -84,6 +84,7 @@ def test_what_is_read_is_shown_at_once_unless_a_field_is_needed(service: MadeUp)
     assert refused(Refusal, service.show, "things", "least=9") == (422, "/secret cannot be read")
     saved = service.show("document")
     assert (saved.status, read_file(saved)) == (200, b"a file")
+    assert service.send("export").body == b"new"
 
 
 def test_an_address_without_an_operation_has_no_page(service: MadeUp) -> None:

@@ -73,6 +73,8 @@ def test_what_is_no_json_is_a_file_to_be_saved(service: MadeUp, token: str) -> N
     assert (response.status, response.content_type, response.size) == (200, "text/plain", 6)
     assert response.headers == (("content-disposition", 'attachment; filename="all.txt"'), *NO_STORE)
     assert read_file(response) == b"a file"
+    saved = (("content-disposition", 'attachment; filename="new.txt"'), *NO_STORE)
+    assert service.ask("POST", "/export", token) == Response(200, b"new", "text/plain", saved)
 
 
 def test_what_is_changed_is_told_with_its_status_and_headers(service: MadeUp, token: str) -> None:
@@ -262,6 +264,7 @@ def test_each_route_is_described_as_it_is() -> None:
         "/settings PATCH": (Scope.ADMIN, 200, always, [], once, ""),
         "/upload POST": (Scope.EDIT, 200, always, [], once, ""),
         "/send POST": (Scope.EDIT, 204, always, ["name"], once, ""),
+        "/export POST": (Scope.EDIT, 200, always, [], once, ""),
         "/own GET": (Scope.ADMIN, 200, (422,), [], [], ""),
     }
     takes = {name: sorted(each.takes["properties"]) for name, each in with_what.items() if each.takes}
