@@ -111,6 +111,8 @@ def one(context: ThingsContext, fields: ThingName) -> dict[str, Any]:
 def put(context: ThingsContext, fields: ThingFields) -> dict[str, Any]:
     """Make a thing, or change it."""
     context.noted(IbiError("{name} is the field", name=context.called("size")))
+    if fields.path:
+        raise HoldingError("no path may come from elsewhere")
     context.things[fields.name] = {"size": given(fields).get("size", 0), "words": list(fields.words)}
     return {"name": fields.name, "words": list(fields.words), "secret": "a secret of its own"}
 
@@ -176,7 +178,9 @@ COUNT: Any = Operation(
     "count", "count them", Scope.EDIT, NoFields, count, "POST /count", gives=record(count=TEXT), is_long=True
 )
 DOCUMENT: Any = Operation("document", "all in one file", Scope.READ, NoFields, document, "GET /document")
-EXPORT: Any = Operation("export", "make a file", Scope.EDIT, NoFields, export, "POST /export", gives=OF_THINGS)
+EXPORT: Any = Operation(
+    "export", "make a file", Scope.EDIT, NoFields, export, "POST /export", gives=OF_THINGS
+)
 SHOW: Any = Operation(
     "settings", "the settings", Scope.READ, NoFields, show, "GET /settings", gives=record(settings={})
 )

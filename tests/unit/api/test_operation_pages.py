@@ -192,8 +192,9 @@ def test_the_fields_of_a_form_are_read_as_browsers_send_them(service: MadeUp) ->
 def test_a_file_is_kept_only_with_fields_that_are_right(service: MadeUp) -> None:
     page = service.send("upload", ("number", "2"), files={"file": b"one"})
     assert page == OperationPage(UPLOAD, result={"file": "1", "number": 2, "sure": False}, notes=[])
-    page = service.send("upload", ("sure", "yes"), files={"file": b"two"})
+    page = service.send("upload", ("sure", "yes"), ("number", ""), files={"file": b"two"})
     assert page.result == {"file": "2", "number": 1, "sure": True}
+    assert refused(BadField, service.send, "upload", ("file", "1"))[1] == "the field file is missing"
     assert (service.kept, service.dropped) == ([b"one", b"two"], [])
     why = "number is a whole number from 1 to 5"
     assert refused(BadField, service.send, "upload", ("number", "9"), files={"file": b"three"})[1] == why
