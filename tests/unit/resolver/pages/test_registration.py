@@ -43,7 +43,7 @@ def play(
     run_with_false_clock(main())
 
 
-async def apply(running: InProcess, headers: dict[str, str] | None = None, **fields: str) -> Answered:
+async def apply(running: InProcess, headers: Any = None, **fields: str) -> Answered:
     body = urlencode({**FORM, **fields}).encode()
     return await running.ask("/-/register", "POST", {**URLENCODED, **(headers or {})}, body)
 
@@ -155,9 +155,18 @@ def test_a_resolver_at_the_address_is_no_archive(tmp_path: Path) -> None:
     play(tmp_path, scene, lambda _address, _target: reply(status=508))
 
 
-REGISTERED = "this Archive is registered here already; if its key is lost, the administrator of this resolver gives it a new one"
-WAITS = "this Archive has applied already, with a key that was shown then, and waits for the administrator of this resolver"
-TOO_MANY = "too many Archives wait for a decision; try again in some days, or write to the administrator of this resolver"
+REGISTERED = (
+    "this Archive is registered here already; if its key is lost, "
+    "the administrator of this resolver gives it a new one"
+)
+WAITS = (
+    "this Archive has applied already, with a key that was shown then, "
+    "and waits for the administrator of this resolver"
+)
+TOO_MANY = (
+    "too many Archives wait for a decision; try again in some days, "
+    "or write to the administrator of this resolver"
+)
 
 
 def test_an_archive_applies_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
