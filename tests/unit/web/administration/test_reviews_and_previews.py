@@ -48,7 +48,8 @@ def test_a_new_item_is_shown_as_it_will_be_cited() -> None:
     assert (record.url, record.publisher, record.names) == (f"{ROOT}/…", "Press", (NAME,))
     assert citations == [
         ("ABNT",
-         "SILVA, Ana. Water. [S. l.]: Press, 2013. Available at: http://resolver.example/…. Accessed on: 22 Nov. 2026."),
+         "SILVA, Ana. Water. [S. l.]: Press, 2013. "
+         "Available at: http://resolver.example/…. Accessed on: 22 Nov. 2026."),
         ("APA", "Silva, A. (2013). Water. Press. http://resolver.example/…"),
     ]  # fmt: skip
     edited = review({"title": [("Água", "pt")]}, is_new=False)
@@ -56,10 +57,10 @@ def test_a_new_item_is_shown_as_it_will_be_cited() -> None:
 
 
 def test_an_item_without_a_title_is_not_cited_by_a_name_that_it_does_not_have() -> None:
-    for metadata in (None, {"type": [("weblog", None)]}):
-        found = review(metadata)
+    bare, typed = review(None), review({"type": [("weblog", None)]})
+    for found in (bare, typed):
         assert (found["heading"], found["citations"], found["abstract"]) == ("", [], None)
-    assert found["kind_name"] == "weblog"
+    assert (bare["kind_name"], typed["kind_name"]) == ("", "weblog")
 
 
 def words(present: Institution, preview: Institution | None, branding: Branding) -> Any:
@@ -84,7 +85,7 @@ def test_a_preview_shows_header_and_colours_in_both_modes() -> None:
     # A picture that was kept just now is not among the assets of the pages yet.
     later = replace(kept, logo="", cover=SVG)
     assert words(later, None, branding) == {"shown_now": {"logo": "", "cover": SVG}, "preview": None}
-    assert words(kept, Institution(), branding)["preview"].name == "Acervo archive.example"
+    assert words(kept, Institution(), branding)["preview"].name == "Arquivo archive.example"
 
 
 def test_a_table_has_the_members_of_all_rows_but_objects() -> None:

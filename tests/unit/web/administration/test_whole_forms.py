@@ -94,7 +94,8 @@ def test_an_item_that_is_edited_is_in_the_fields_of_its_kind() -> None:
         "type_shown": "article",
         "type_other": "",
         "type_options": [
-            ("article", "Article in a journal"), ("conference paper", "Paper of a conference"), ("preprint", "Preprint"),
+            ("article", "Article in a journal"), ("conference paper", "Paper of a conference"),
+            ("preprint", "Preprint"),
         ],
     }  # fmt: skip
 
