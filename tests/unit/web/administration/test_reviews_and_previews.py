@@ -47,9 +47,7 @@ def test_a_new_item_is_shown_as_it_will_be_cited() -> None:
     }  # fmt: skip
     assert (record.url, record.publisher, record.names) == (f"{ROOT}/…", "Press", (NAME,))
     assert citations == [
-        ("ABNT",
-         "SILVA, Ana. Water. [S. l.]: Press, 2013. "
-         "Available at: http://resolver.example/…. Accessed on: 22 Nov. 2026."),
+        ("ABNT", f"SILVA, Ana. Water. [S. l.]: Press, 2013. Available at: {ROOT}/…. Accessed on: 22 Nov. 2026."),
         ("APA", "Silva, A. (2013). Water. Press. http://resolver.example/…"),
     ]  # fmt: skip
     edited = review({"title": [("Água", "pt")]}, is_new=False)
