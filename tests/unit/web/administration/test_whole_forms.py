@@ -149,6 +149,11 @@ def test_a_new_item_has_an_empty_form_in_the_language_of_the_page() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("step", ["kind:nothing", "kind:", "row:book", "book", "up:1"])
+def test_no_other_step_chooses_a_kind(step: str) -> None:
+    assert shown(ItemFormPage({"kind": [("article", "")]}, step=step))["kind"] == "article"
+
+
 @pytest.mark.parametrize(
     ("place", "step", "language", "fresh", "proposed"),
     [
