@@ -103,7 +103,7 @@ BROWSED = models.BrowsePage(
     (FacetValue("2012", "", 4), FacetValue("2011", "", 3), FacetValue("1998", "", 1)),
     values("pt", "en"), values("Dataset"), values("a", "b"), "a", values("Silva, Ana"), "silva", lang="?lang=en",
 )  # fmt: skip
-FACTS = models.CollectionFacts(values("Other", "Dataset"), values("fish"), "2012", REPORT, 41)
+FACTS = models.CollectionFacts(values("Other", "Text", "Dataset"), values("fish"), "2012", REPORT, 41)
 FAULT = ParseError("year", "2O11", "a year has {digits} digits", digits=4)
 OF_AN_ARCHIVE: Mapping[str, Any] = {
     **{f"search, {name}": page for name, page in SEARCHES.items()},
