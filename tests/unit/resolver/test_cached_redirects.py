@@ -204,6 +204,7 @@ def test_a_redirect_rests_on_all_answers_that_it_was_made_of(tmp_path: Path) -> 
         await cached.warm()
         [redirect] = cached.path.redirects.newer.values()
         assert (redirect.since, redirect.until, redirect.boot_until) == (NOW - 60, NOW + 3600, float("inf"))
+        assert len(redirect.digest) == 8
         assert cached.at_once() is not None
         cached.now = NOW - 61
         assert cached.at_once() is None
