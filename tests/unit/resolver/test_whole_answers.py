@@ -294,8 +294,27 @@ def written(scene: str, data: Path) -> Iterator[tuple[str, str]]:
             text = "\n".join((told(answered), *map(str.rstrip, more)))
             found.append((f"{request[:200]}{words}", re.sub("(changes.word)=[0-9a-f]+", "\\1=WORD", text)))
 
+        found.append(("what was counted", await counted(running)))
+        found.append(("what was written down", await written_down(running)))
+
     run_with_false_clock(_in(data, play, settings))
     return iter(found)
+
+
+async def counted(running: InProcess) -> str:
+    """All figures of the metrics but those that are 0, and distributions."""
+    lines = (await running.ask("/-/metrics", headers={"host": "127.0.0.1"})).body.decode().split("\n")
+    return "\n".join(line for line in lines if line and not re.search("^#|_bucket{|_info{| 0\\.0$", line))
+
+
+async def written_down(running: InProcess) -> str:
+    """The entries of the evidence, in their order."""
+    evidence = running.stores.knowledge.evidence
+    await asyncio.to_thread(evidence.flush)
+    return "\n".join(
+        " ".join((each.what, *(f"{name}={value}" for name, value in sorted(each.facts.items()))))
+        for each in evidence.entries()
+    )
 
 
 async def _in(data: Path, play: Callable[[InProcess], Awaitable[None]], settings: dict[str, Any]) -> None:
