@@ -21,7 +21,7 @@ from ibi.api.routes import Call
 from ibi.errors import BadField, Conflict, IbiError, NotHeld
 from ibi.http.request import Request
 from ibi.http.response import Refusal
-from support.resolver.visits import visit
+from support.acts.visits import visit
 
 PASSWORD, MADE = "seven words of a pass phrase", "2026-11-22T10:00:00Z"
 ROLES = (Role.KEEPER, Role.ADMINISTRATOR)

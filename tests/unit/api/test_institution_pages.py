@@ -16,7 +16,7 @@ from ibi.api.institution_pages import PICTURES, IdentityPage, IdentityPages
 from ibi.api.operations import check_version, etag_of
 from ibi.errors import BadField, Conflict
 from ibi.runtime.settings.institution import Institution, data_url
-from support.resolver.visits import visit
+from support.acts.visits import visit
 
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"/>'
 LOGO = data_url(SVG)

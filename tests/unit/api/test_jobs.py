@@ -108,14 +108,14 @@ def test_how_a_job_ended_is_told_whole(
 ) -> None:
     jobs = Jobs(tmp_path, lambda: 86_400.0, lambda: 0.0)
     begun = jobs.start("audit", "ada", work)
-    told = {
+    common = {
         "id": begun.id, "operation": "audit", "who": "ada", "started": "1970-01-02T00:00:00Z", "ended": "", "done": 0,
         "total": None, "state": "running",
     }  # fmt: skip
-    assert job_facts(begun, str) == told
+    assert job_facts(begun, str) == common
     _until_ended(tmp_path, jobs, begun)
     ended = jobs.find(begun.id)
-    assert job_facts(ended, str) == {**told, "ended": "1970-01-02T00:00:00Z", **facts}
+    assert job_facts(ended, str) == {**common, "ended": "1970-01-02T00:00:00Z", **facts}
     logged = [(each.getMessage(), each.exc_info is not None) for each in caplog.records]
     assert logged == ([("the job audit failed", True)] if work is _fail else [])
     with pytest.raises(HoldingError, match="this job has ended already"):

@@ -38,7 +38,7 @@ def token(service: MadeUp) -> str:
     return service.token(Scope.ADMIN)
 
 
-def told(response: Response) -> tuple[int, Any, Headers]:
+def reported(response: Response) -> tuple[int, Any, Headers]:
     """Status, value and headers; of a problem, its sentence."""
     value: Any = json.loads(response.body) if response.body else None
     if response.content_type == "application/problem+json":
@@ -51,21 +51,21 @@ def told(response: Response) -> tuple[int, Any, Headers]:
 def test_what_is_read_has_a_version_and_a_way_to_the_next_page(service: MadeUp, token: str) -> None:
     found: dict[str, Any] = {"things": ["a", "b"], "next": "/-/api/things?least=1"}
     link = ("link", '</-/api/things?least=1>; rel="next"')
-    assert told(service.ask("GET", "/things", token)) == (
+    assert reported(service.ask("GET", "/things", token)) == (
         200, found, (("etag", etag_of(found)), link, *NO_STORE),
     )  # fmt: skip
     few = {"things": ["b"]}
-    assert told(service.ask("GET", "/things?least=2", token)) == (
+    assert reported(service.ask("GET", "/things?least=2", token)) == (
         200, few, (("etag", etag_of(few)), *NO_STORE),
     )  # fmt: skip
-    assert told(service.ask("HEAD", "/things?least=2", token))[0] == 200
+    assert reported(service.ask("HEAD", "/things?least=2", token))[0] == 200
     thing = {"name": "a", "size": 1, "words": ["x"]}
-    assert told(service.ask("GET", "/things/a", token)) == (
+    assert reported(service.ask("GET", "/things/a", token)) == (
         200,
         {**thing, "notes": ["a was looked at"]},
         (("etag", etag_of({"size": 1, "words": ["x"]})), ("x-size", "1"), *NO_STORE),
     )
-    assert told(service.ask("GET", "/things/%63", token)) == (404, "there is no thing c", ())
+    assert reported(service.ask("GET", "/things/%63", token)) == (404, "there is no thing c", ())
 
 
 def test_what_is_no_json_is_a_file_to_be_saved(service: MadeUp, token: str) -> None:
@@ -80,11 +80,11 @@ def test_what_is_no_json_is_a_file_to_be_saved(service: MadeUp, token: str) -> N
 def test_what_is_changed_is_told_with_its_status_and_headers(service: MadeUp, token: str) -> None:
     made = {"name": "é", "words": ["y", "z"], "secret": "a secret of its own", "notes": ["size is the field"]}
     location = (("location", "/-/api/things/é"), *NO_STORE)
-    assert told(service.ask("PUT", "/things/%C3%A9", token, {"size": 3, "words": ["y", "z"]})) == (
+    assert reported(service.ask("PUT", "/things/%C3%A9", token, {"size": 3, "words": ["y", "z"]})) == (
         201, made, location,
     )  # fmt: skip
     assert service.things["é"] == {"size": 3, "words": ["y", "z"]}
-    assert told(service.ask("PUT", "/things/é".encode().decode("latin-1"), token))[0] == 201
+    assert reported(service.ask("PUT", "/things/é".encode().decode("latin-1"), token))[0] == 201
     assert service.things["é"] == {"size": 0, "words": []}
     assert service.ask("DELETE", "/things/a", token) == Response(204)
     assert "a" not in service.things
@@ -119,13 +119,13 @@ def test_a_change_is_made_of_the_version_that_was_seen(service: MadeUp, token: s
     seen = dict(service.ask("GET", f"/{word}", token).headers)["etag"]
     method, value = ("PUT", {"size": 3}) if word == "things/a" else ("PATCH", {"rate": 3})
     for match in ('"another"', "another", f"{seen[:-1]}"):
-        assert told(service.ask(method, f"/{word}", token, value, if_match=match)) == (412, CHANGED, ())
+        assert reported(service.ask(method, f"/{word}", token, value, if_match=match)) == (412, CHANGED, ())
     for match in ("{}", '"x", W/{}', "*", " * "):
         answer = service.ask(method, f"/{word}", token, value, if_match=match.format(seen))
         assert answer.status in {200, 201}, match
         seen = dict(service.ask("GET", f"/{word}", token).headers)["etag"]
     # What has no version is never the one that was seen.
-    assert told(service.ask("POST", "/upload", token, {"file": "x"}, if_match=seen))[0] == 412
+    assert reported(service.ask("POST", "/upload", token, {"file": "x"}, if_match=seen))[0] == 412
 
 
 def test_a_version_depends_on_the_value_alone() -> None:
@@ -212,7 +212,7 @@ def test_where_nothing_shows_the_present_value_a_check_of_its_own_compares(
 def test_a_secret_is_not_told_again(service: MadeUp, token: str) -> None:
     first = service.ask("PUT", "/things/c", token, {}, idempotency_key="k")
     assert (first.status, json.loads(first.body)["secret"]) == (201, "a secret of its own")
-    assert told(service.ask("PUT", "/things/c", token, {}, idempotency_key="k"))[:2] == (
+    assert reported(service.ask("PUT", "/things/c", token, {}, idempotency_key="k"))[:2] == (
         409,
         "this was done already; its secret was shown once, and is not shown again",
     )

@@ -19,9 +19,9 @@ from ibi.resolver.acknowledgments.counter import ReaderCounter
 from ibi.resolver.cache.redirects import BY_LANGUAGE
 from ibi.resolver.fast_path import FastPath, FastPathClient
 from support.clock import run_with_false_clock
-from support.resolver.in_process import NOW, Answered, InProcess, in_process, reply
 from support.resolver.one_item import IBI, KEY, M16C, M16D, body, m16c, m16d
 from support.resolver.running_resolver import enter
+from support.servers.resolver_in_process import NOW, Answered, InProcess, in_process, reply
 
 PATH, TARGET = f"/{IBI}", f"/{IBI}".encode()
 PLAIN = reply(content_type="text/plain")
@@ -299,8 +299,8 @@ def test_the_facts_of_a_client_are_read_from_its_headers(tmp_path: Path) -> None
         assert (client.addresses, client.client_key, client.language, client.admitted, client.policy) == (
             ("198.51.100.7",), "198.51.100.7", b"pt", True, policy,
         )  # fmt: skip
-        nobody = FastPathClient(policy, [(b"host", b"urlib.net")], "")
-        assert (nobody.addresses, nobody.language) == (("127.0.0.1",), b"")
+        unknown = FastPathClient(policy, [(b"host", b"urlib.net")], "")
+        assert (unknown.addresses, unknown.language) == (("127.0.0.1",), b"")
 
     play(tmp_path, scene, trusted=[ip_network("127.0.0.0/8")])
 
@@ -343,14 +343,14 @@ def test_another_resolver_has_sixteen_times_the_limit_of_a_reader(tmp_path: Path
     play(tmp_path, scene, request_rate=0.001, request_burst=3, negative_seconds=0)
 
 
-@pytest.mark.parametrize("express", [True, False])
-def test_the_fast_path_can_be_switched_off(tmp_path: Path, *, express: bool) -> None:
+@pytest.mark.parametrize("is_on", [True, False])
+def test_the_fast_path_can_be_switched_off(tmp_path: Path, *, is_on: bool) -> None:
     async def scene(cached: Cached) -> None:
         await cached.warm()
-        assert (cached.running.service.cache_policy is not None) is express
-        assert (cached.keys == [TARGET]) is express
+        assert (cached.running.service.cache_policy is not None) is is_on
+        assert (cached.keys == [TARGET]) is is_on
 
-    play(tmp_path, scene, express=express)
+    play(tmp_path, scene, express=is_on)
 
 
 def test_a_fault_of_the_fast_path_is_logged_and_left_to_the_application(

@@ -17,7 +17,7 @@ from ibi.resolver.model.alert import Alert, AlertKind, Coverage
 from ibi.resolver.resolve.resolution import UpstreamRedirect
 from ibi.resolver.upstream import LONGEST_TITLE, SECONDS, Upstream, UpstreamAnswer
 from support.clock import run_with_false_clock
-from support.resolver.in_process import Peers, reply
+from support.servers.resolver_in_process import Peers, reply
 
 SERVICE = IBIForms.parse("rep urlib.net/www/2014/03.22.01.53 ibip J8LNKB5R7W/3FUQHC5")
 OWN = [HostPort.parse("urlib.net"), HostPort.parse("www.urlib.net:8080")]
@@ -34,7 +34,7 @@ def upstream_of(outcome: Any, **more: Any) -> tuple[Upstream, Peers]:
     return Upstream(ROOT, peers, SERVICE, OWN, **more), peers
 
 
-def told(answer: Any) -> Any:
+def reported(answer: Any) -> Any:
     """An answer; of an error, its class and its sentence."""
     return (type(answer), str(answer)) if isinstance(answer, IbiError) else answer
 
@@ -42,7 +42,7 @@ def told(answer: Any) -> Any:
 def answer_to(outcome: Any, **more: Any) -> tuple[Any, bool]:
     async def main() -> tuple[Any, bool]:
         answer, was_sent = await upstream_of(outcome, **more)[0].ask(URL)
-        return told(answer), was_sent
+        return reported(answer), was_sent
 
     return run_with_false_clock(main())
 
@@ -65,7 +65,7 @@ def test_a_redirect_is_followed_with_how_many_were_silent_there(status: int) -> 
 
 
 @pytest.mark.parametrize(
-    ("location", "private", "told_is"),
+    ("location", "private", "expected"),
     [
         ("http://URLIB.net/x", False, (PeerGarbled, "it leads back to this resolver")),
         ("http://www.urlib.net:8080/x", False, (PeerGarbled, "it leads back to this resolver")),
@@ -75,12 +75,12 @@ def test_a_redirect_is_followed_with_how_many_were_silent_there(status: int) -> 
         ("", False, (PeerGarbled, "it gave an address that is not safe to follow")),
     ],
 )
-def test_a_redirect_is_followed_where_that_is_safe(location: str, private: bool, told_is: Any) -> None:
-    assert answer_to(reply(status=302, location=location), private_urls=private) == (told_is, True)
+def test_a_redirect_is_followed_where_that_is_safe(location: str, private: bool, expected: Any) -> None:
+    assert answer_to(reply(status=302, location=location), private_urls=private) == (expected, True)
 
 
 @pytest.mark.parametrize(
-    ("outcome", "told_is"),
+    ("outcome", "expected"),
     [
         (alert(404), UpstreamAnswer(404, "Its title")),
         (alert(404, known=True), UpstreamAnswer(404, "Its title", known=True)),
@@ -101,8 +101,8 @@ def test_a_redirect_is_followed_where_that_is_safe(location: str, private: bool,
         (SILENT, (PeerSilent, str(SILENT))),
     ],
 )
-def test_each_other_answer_is_an_alert_or_proves_nothing(outcome: Any, told_is: Any) -> None:
-    assert answer_to(outcome) == (told_is, True)
+def test_each_other_answer_is_an_alert_or_proves_nothing(outcome: Any, expected: Any) -> None:
+    assert answer_to(outcome) == (expected, True)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_it_is_asked_as_a_reader_asks() -> None:
             ([*always, ("Accept-Language", "pt"), ("Sec-Purpose", "prefetch")], f'ibi-resolver; id="a/b", {HOP}'),
             ([*always, ("Accept-Language", "x" * 512)], HOP), (always, HOP), (always, HOP),
         ]  # fmt: skip
-        assert peers.asked == [("up.example", f"/{ITEM}")] * 4
+        assert peers.requests == [("up.example", f"/{ITEM}")] * 4
 
     run_with_false_clock(main())
 
@@ -151,13 +151,13 @@ def test_it_is_not_asked_in_a_loop_or_too_late() -> None:
         hops = ", ".join(f'ibi-resolver; id="{each}"' for each in "abcd")
         for header in ("ibi-resolver", hops):
             answer, was_sent = await upstream.ask(URL, hops=header)
-            assert (told(answer), was_sent) == (
+            assert (reported(answer), was_sent) == (
                 (QueryNotSent, "the request has passed through too many resolvers already"), False,
             )  # fmt: skip
         for seconds in (0, -1):
             answer, was_sent = await upstream.ask(URL, seconds=seconds)
-            assert (told(answer), was_sent) == ((QueryNotSent, "no time was left to ask it"), False)
-        assert peers.asked == []
+            assert (reported(answer), was_sent) == ((QueryNotSent, "no time was left to ask it"), False)
+        assert peers.requests == []
         assert (await upstream.ask(URL, seconds=0.001))[1]
 
     run_with_false_clock(main())
@@ -167,13 +167,13 @@ def test_a_pause_that_it_asks_for_is_made_and_told() -> None:
     async def main() -> None:
         busy = reply(status=503, retry_after="7")
         upstream, peers = upstream_of([busy, alert(404)])
-        assert told((await upstream.ask(URL))[0]) == (PeerBusy, "it asks for a pause of 7 s")
+        assert reported((await upstream.ask(URL))[0]) == (PeerBusy, "it asks for a pause of 7 s")
         await asyncio.sleep(2.5)
         answer, was_sent = await upstream.ask(URL)
-        assert (told(answer), was_sent) == ((PeerBusy, "it asks for a pause of 5 s"), False)
+        assert (reported(answer), was_sent) == ((PeerBusy, "it asks for a pause of 5 s"), False)
         await asyncio.sleep(4.5)
         assert await upstream.ask(URL) == (UpstreamAnswer(404, "Its title"), True)
-        assert len(peers.asked) == 2
+        assert len(peers.requests) == 2
 
     run_with_false_clock(main())
 
@@ -188,15 +188,15 @@ def test_after_five_failures_a_probe_decides(probe: Any) -> None:
         for _ in range(5):
             assert (await upstream.ask(URL))[1]
         await asyncio.sleep(0.1)
-        assert [target for _, target in peers.asked[4:]] == [f"/{ITEM}", "/robots.txt"]
+        assert [target for _, target in peers.requests[4:]] == [f"/{ITEM}", "/robots.txt"]
         answer, was_sent = await upstream.ask(URL)
         if isinstance(probe, Reply) and probe.status != 500:
             assert (answer, was_sent) == (UpstreamAnswer(404, "Its title"), True)
             return
-        assert (told(answer), was_sent) == (LATELY, False)
+        assert (reported(answer), was_sent) == (LATELY, False)
         await asyncio.sleep(60)  # then the reader's request sends a probe first
         assert await upstream.ask(URL) == (UpstreamAnswer(404, "Its title"), True)
-        assert [target for _, target in peers.asked[6:]] == ["/robots.txt", f"/{ITEM}"]
+        assert [target for _, target in peers.requests[6:]] == ["/robots.txt", f"/{ITEM}"]
 
     run_with_false_clock(main())
 
@@ -207,11 +207,11 @@ def test_failures_that_prove_nothing_are_not_counted() -> None:
         upstream, peers = upstream_of([unsent] * 6 + [reply(status=400)] * 6 + [alert(404)])
         for _ in range(6):
             answer, was_sent = await upstream.ask(URL)
-            assert (told(answer), was_sent) == ((QueryNotSent, "too many at once"), False)
+            assert (reported(answer), was_sent) == ((QueryNotSent, "too many at once"), False)
         for _ in range(6):
             await upstream.ask(URL)
         assert (await upstream.ask(URL))[0] == UpstreamAnswer(404, "Its title")
-        assert all(target == f"/{ITEM}" for _, target in peers.asked)
+        assert all(target == f"/{ITEM}" for _, target in peers.requests)
 
     run_with_false_clock(main())
 
@@ -282,7 +282,7 @@ def test_where_an_archive_here_knows_the_item_it_is_not_asked(kind: AlertKind) -
             Alert(AlertKind.INCOMPLETE, known=True),
         ):
             assert await upstream.complete(ours, URL, request, looks_only=False, seconds=1) == (ours, False)
-        assert peers.asked == []
+        assert peers.requests == []
 
     run_with_false_clock(main())
 

@@ -25,9 +25,9 @@ from ibi.http.client import Reply
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import ChangeNotification, ExclusionRequest, InclusionRequest
 from support.clock import run_with_false_clock
-from support.resolver.in_process import Answered, InProcess, in_process, reply
 from support.resolver.one_item import IBI, M16C, M16D, body, item, m16c, m16d
 from support.resolver.running_resolver import KEY, enter
+from support.servers.resolver_in_process import Answered, InProcess, in_process, reply
 from support.web.html_page import Page
 
 ANSWERS = Path(__file__).parent / "answers.txt"
@@ -115,8 +115,8 @@ OWN = "/urlib.net/www/2014/03.22.01.53"
 HOP = 'ibi-resolver; id="{}"'
 SENT = {"origin": "https://far.example"}
 
-Asked = tuple[str, Mapping[str, str]]
-CLICKS: Sequence[Asked] = (
+Wanted = tuple[str, Mapping[str, str]]
+CLICKS: Sequence[Wanted] = (
     (f"GET /{IBI}", {}),
     (f"HEAD /{IBI}", {}),
     (f"GET /{IBI}?a=1&b=%f3", {"x_forwarded_for": "192.0.2.7"}),
@@ -135,7 +135,7 @@ CLICKS: Sequence[Asked] = (
     (f"GET /-/in/pt-BR/-/explain/{name('gone')}", TEXT),
     (f"GET /-/in/xx/{IBI}", TEXT),
 )
-ALERTS: Sequence[Asked] = (
+ALERTS: Sequence[Wanted] = (
     (f"GET /{name('gone')}", TEXT),
     (f"GET /{name('gone')}", JSON),
     (f"GET /{name('twice')}?{ORIGINAL}", TEXT),
@@ -161,7 +161,7 @@ ALERTS: Sequence[Asked] = (
     (f"GET /{IBI}", {"cdn_loop": ", ".join(map(HOP.format, "abcd"))}),
     (f"GET /{IBI}", {"cdn_loop": ", ".join(map(HOP.format, "abcde")), **JSON}),
 )
-PROGRAMS: Sequence[Asked] = (
+PROGRAMS: Sequence[Wanted] = (
     (f"GET /-/api/handles/{IBI}?type=URL&type=IBI", {}),
     (f"GET /-/api/handles/{IBI}?index=11", {}),
     (f"GET /-/api/handles/{name('kept')}?all", {}),
@@ -200,7 +200,7 @@ PROGRAMS: Sequence[Asked] = (
     ("GET /-/status", SENT),
 )
 URL_REQUEST = f"servicesubject=urlRequest&clientinformation.ipaddress=192.0.2.1&parsedibiurl.ibi={IBI}"
-MESSAGES: Sequence[Asked] = (
+MESSAGES: Sequence[Wanted] = (
     (f"HEAD {OWN}?{INCLUSION}", {}),
     (f"GET {OWN}?{INCLUSION}", {"sec_purpose": "prefetch"}),
     (f"GET {OWN}!?{INCLUSION}", {}),
@@ -223,7 +223,7 @@ MESSAGES: Sequence[Asked] = (
     (f"GET {OWN.upper()}:(oai_dc)", {}),
     ("GET /J8LNKB5R7W/3FUQHC5:", {}),
 )
-IN_BROWSERS: Sequence[Asked] = tuple(
+IN_BROWSERS: Sequence[Wanted] = tuple(
     (f"GET {path}", {**BROWSER, "accept_language": language})
     for path, language in (
         ("/", "en"), ("/-/status", "pt-BR"), ("/-/about", "pt-BR"), ("/-/programs", "en"),
@@ -232,7 +232,7 @@ IN_BROWSERS: Sequence[Asked] = tuple(
         ("/-/register", "en"), ("/-/nothing?lang=pt-BR", "en"), (f"/{IBI}?info", "pt"),
     )
 )  # fmt: skip
-SCENES: dict[str, tuple[dict[str, Any], Sequence[Asked]]] = {
+SCENES: dict[str, tuple[dict[str, Any], Sequence[Wanted]]] = {
     "clicks": ({}, CLICKS),
     "alerts": ({}, ALERTS),
     "programs": ({}, PROGRAMS),
@@ -259,7 +259,7 @@ SCENES: dict[str, tuple[dict[str, Any], Sequence[Asked]]] = {
 }  # fmt: skip
 
 
-def told(answered: Answered) -> str:
+def reported(answered: Answered) -> str:
     """An answer as it stands in the file; of a page in HTML, its heading, its links, and its words, sorted."""
     shown = answered.body.decode()
     if answered.of("content-type") == "text/html; charset=utf-8":
@@ -273,25 +273,25 @@ def told(answered: Answered) -> str:
 
 def written(scene: str, data: Path) -> Iterator[tuple[str, str]]:
     """Each request of a scene, and what came of it: the answer, and what other machines were asked."""
-    settings, asked = SCENES[scene]
+    settings, requests = SCENES[scene]
     found: list[tuple[str, str]] = []
 
     async def play(running: InProcess) -> None:
         for archive in (m16c(), m16d()):
             enter(running.registry, archive)
-        for request, headers in asked:
+        for request, headers in requests:
             method, _, target = request.partition(" ")
-            told_before = len(running.peers.asked)
+            before = len(running.peers.requests)
             answered = await running.ask(target, method, headers)
             await asyncio.sleep(1.5)  # until what is to be acknowledged was
             more = [
                 " ".join(("asked:", address, target, *(f"{name}: {value}" for name, value in sent), loop))
                 for (address, target), (sent, loop) in list(
-                    zip(running.peers.asked, running.peers.headers, strict=True)
-                )[told_before:]
+                    zip(running.peers.requests, running.peers.headers, strict=True)
+                )[before:]
             ]
             words = "".join(f"  {name}: {value}" for name, value in headers.items())
-            text = "\n".join((told(answered), *map(str.rstrip, more)))
+            text = "\n".join((reported(answered), *map(str.rstrip, more)))
             found.append((f"{request[:200]}{words}", re.sub("(changes.word)=[0-9a-f]+", "\\1=WORD", text)))
 
         found.append(("what was counted", await counted(running)))

@@ -43,13 +43,13 @@ class Hints:
         return next(KNOWN[word] for word, known in NAMES.items() if known == name)
 
     def says_removed(self, name: str, service: str) -> bool:
-        said = [
+        reports = [
             (NAMES["removed"], HOLDER),
             (NAMES["other"], OTHER),
             (NAMES["held"], HOLDER),
             (NAMES["removed"], ""),
         ]
-        return (name, service) in said
+        return (name, service) in reports
 
 
 def ask(folder: Path, query: str) -> Response:

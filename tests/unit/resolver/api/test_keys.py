@@ -15,9 +15,9 @@ from ibi.identifier.forms import parse_ibi
 from ibi.resolver.api.keys import read_body
 from ibi.resolver.registry.keys import is_challenge, new_challenge, proof_of
 from support.clock import run_with_false_clock
-from support.resolver.in_process import NOW, Answered, InProcess, in_process, reply
 from support.resolver.one_item import M16C, m16c
 from support.resolver.running_resolver import KEY, enter
+from support.servers.resolver_in_process import NOW, Answered, InProcess, in_process, reply
 
 SERVICE = parse_ibi(M16C)
 JSON = {"content-type": "application/json"}
@@ -45,7 +45,7 @@ async def sent(running: InProcess, value: Any, **headers: str) -> Answered:
     return await running.ask("/-/api/keys", "POST", {**JSON, **headers}, body)
 
 
-def told(answered: Answered) -> tuple[int, Any, list[tuple[str, str]]]:
+def reported(answered: Answered) -> tuple[int, Any, list[tuple[str, str]]]:
     """Status, value, and the headers that differ."""
     headers = dict(answered.headers)
     assert (headers.pop("content-type"), headers.pop("cache-control")) == ("application/json", "no-store")
@@ -60,7 +60,7 @@ def refusal(status: int, problem: str, *headers: tuple[str, str]) -> tuple[int, 
 
 
 async def challenge_of(running: InProcess, service: str = M16C) -> str:
-    status, facts, headers = told(await sent(running, {"service_ibi": service}))
+    status, facts, headers = reported(await sent(running, {"service_ibi": service}))
     assert (status, headers) == (200, [])
     challenge: str = facts.pop("challenge")
     assert facts == {"at": "/-/nonce", "seconds": 600}
@@ -74,15 +74,15 @@ def test_who_shows_the_proof_where_it_confirmed_gets_another_key_once(tmp_path: 
         challenge = await challenge_of(running)
         shown.append(f" {proof_of(challenge, 'urlib.net:8080')}\n".encode())
         both = {"service_ibi": M16C, "challenge": challenge}
-        status, facts, headers = told(await sent(running, both))
+        status, facts, headers = reported(await sent(running, both))
         assert (status, facts, headers) == (200, {"service_ibi": M16C, "key": facts["key"]}, [])
-        assert running.peers.asked == [("mtc-m16c.sid.inpe.br", "/-/nonce")]
+        assert running.peers.requests == [("mtc-m16c.sid.inpe.br", "/-/nonce")]
         assert running.registry.check_key(SERVICE, facts["key"])
         assert not running.registry.check_key(SERVICE, KEY)
         [entry] = running.stores.knowledge.evidence.entries()
         assert (entry.what, entry.facts) == ("rotated", {"ibi": M16C, "by": "proof"})
         assert running.letters.sent == [("rotated", M16C)]
-        assert told(await sent(running, both)) == refusal(403, PROVES_NOTHING)
+        assert reported(await sent(running, both)) == refusal(403, PROVES_NOTHING)
         assert len(running.letters.sent) == 1
 
     play(tmp_path, scene, lambda _address, target: reply(shown[0] if target == "/-/nonce" else b""))
@@ -105,7 +105,7 @@ def test_what_proves_nothing_gets_no_key(
     async def scene(running: InProcess) -> None:
         challenge = await challenge_of(running)
         proofs[0] = proof_of(challenge, "urlib.net:8080").encode()
-        assert told(await sent(running, {"service_ibi": M16C, "challenge": challenge})) == refusal(
+        assert reported(await sent(running, {"service_ibi": M16C, "challenge": challenge})) == refusal(
             403, PROVES_NOTHING
         )
         assert running.registry.check_key(SERVICE, KEY)
@@ -141,10 +141,10 @@ def test_an_archive_that_never_confirmed_is_not_asked(tmp_path: Path) -> None:
     async def scene(running: InProcess) -> None:
         enter(running.registry, m16c(), included=False)
         made = await challenge_of(running)
-        assert told(await sent(running, {"service_ibi": M16C, "challenge": made})) == refusal(
+        assert reported(await sent(running, {"service_ibi": M16C, "challenge": made})) == refusal(
             403, PROVES_NOTHING
         )
-        assert running.peers.asked == []
+        assert running.peers.requests == []
 
     play(tmp_path, scene, known=False)
 
@@ -176,11 +176,11 @@ def test_another_body_is_refused(
     tmp_path: Path, value: Any, headers: dict[str, str], status: int, problem: str
 ) -> None:
     async def scene(running: InProcess) -> None:
-        assert told(await sent(running, value, **headers)) == refusal(status, problem)
-        asked = await sent(
+        assert reported(await sent(running, value, **headers)) == refusal(status, problem)
+        requests = await sent(
             running, {"service_ibi": M16C}, **{"content-type": "Application/JSON; charset=utf-8"}
         )
-        assert asked.status == 200
+        assert requests.status == 200
 
     play(tmp_path, scene)
 
@@ -196,7 +196,7 @@ def test_a_source_and_an_archive_have_so_many_attempts_in_a_minute(tmp_path: Pat
     async def scene(running: InProcess) -> None:
         for _ in range(10):
             await challenge_of(running)
-        assert told(await sent(running, {"service_ibi": "a.example/b/2020/01.01.00.00"})) == wait
+        assert reported(await sent(running, {"service_ibi": "a.example/b/2020/01.01.00.00"})) == wait
 
     play(tmp_path, scene)
 
@@ -212,7 +212,7 @@ def test_attempts_that_name_a_challenge_count_for_the_archive(tmp_path: Path) ->
             enter(running.registry, m16c())
 
             async def from_source(number: int, value: Any) -> Any:
-                return told(await sent(running, value, **{"x-forwarded-for": f"192.0.{number}.1"}))
+                return reported(await sent(running, value, **{"x-forwarded-for": f"192.0.{number}.1"}))
 
             both = {"service_ibi": M16C, "challenge": "x"}
             found = [await from_source(number, both) for number in range(31)]
@@ -237,14 +237,14 @@ def test_a_registry_that_cannot_be_used_gives_no_key(tmp_path: Path, monkeypatch
                             ("challenge_secret", {"service_ibi": M16C})):  # fmt: skip
             with monkeypatch.context() as broken:
                 broken.setattr(running.registry, name, fail)
-                assert told(await sent(running, value)) == later
+                assert reported(await sent(running, value)) == later
         # Another call with the same proof was faster.
         secrets = iter([running.registry.challenge_secret(SERVICE), "another"])
         with monkeypatch.context() as raced:
             raced.setattr(running.registry, "rotate", fail)
             raced.setattr(running.registry, "challenge_secret", lambda _: next(secrets))
             both = {"service_ibi": M16C, "challenge": challenge}
-            assert told(await sent(running, both)) == refusal(403, PROVES_NOTHING)
+            assert reported(await sent(running, both)) == refusal(403, PROVES_NOTHING)
         assert running.letters.sent == []
 
     play(tmp_path, scene, lambda _address, _target: reply(proofs[0]))

@@ -20,7 +20,7 @@ from ibi.resolver.members.confirmation import (
 )
 from ibi.resolver.model.archive import Archive
 from support.clock import run_with_false_clock
-from support.resolver.in_process import Peers, reply
+from support.servers.resolver_in_process import Peers, reply
 
 ARCHIVE = parse_ibi("a.example/w/2020/01.01.00.00")
 SERVICE = IBIForms.parse("rep urlib.net/www/2014/03.22.01.53 ibip J8LNKB5R7W/3FUQHC5")
@@ -74,7 +74,7 @@ def test_an_archive_is_at_no_address_of_the_resolver_itself(service: Any, addres
             client.check(service, address)
         assert problem == "?" or str(caught.value) == problem
         assert "own" not in str(caught.value) or problem != "?"
-    assert peers.asked == []
+    assert peers.requests == []
 
 
 YES = b"confirmation yes"
@@ -103,7 +103,9 @@ def test_one_pair_and_nothing_else_confirms(outcome: Any, confirms: bool | str) 
         else:
             assert await client.confirms(ARCHIVE, "a.example") is confirms
         assert await client.still_confirms(ARCHIVE, "a.example") is (confirms is True)
-        assert peers.asked == [("a.example", f"/{ARCHIVE}?servicesubject=inclusionConfirmationRequest")] * 2
+        assert (
+            peers.requests == [("a.example", f"/{ARCHIVE}?servicesubject=inclusionConfirmationRequest")] * 2
+        )
 
     run_with_false_clock(main())
 
@@ -237,8 +239,8 @@ def test_who_was_excluded_and_still_answers_is_written_down(
         await asyncio.sleep(1)
         recorded = [("excluded", {"ibi": str(ARCHIVE), "address": "here", "still_answers": 1})]
         assert scene.written == (recorded if is_recorded else [])
-        said = [f"{ARCHIVE} was excluded, but still answers at here"]
-        assert caplog.messages == (said if is_recorded else [])
+        logged = [f"{ARCHIVE} was excluded, but still answers at here"]
+        assert caplog.messages == (logged if is_recorded else [])
 
     run_with_false_clock(main())
 

@@ -79,7 +79,7 @@ def until(happened: Callable[[], bool]) -> None:
 STOLEN = "If you did not move it, somebody else has its key: ask for a new one."
 YOU = "If you did, switch it off at the old address, or ask the administrator of the resolver to allow the move."
 ANOTHER = f"At the resolver urlib.net:80, a request with the key of the Archive {IBI} names a new address: new.example."
-ASKED = f"The resolver urlib.net:80 asks the Archive {IBI} at new.example from now on; before, it was at old.example."
+MOVED = f"The resolver urlib.net:80 asks the Archive {IBI} at new.example from now on; before, it was at old.example."
 WANTS = "Somebody wants to move your Archive"
 
 
@@ -97,7 +97,7 @@ WANTS = "Somebody wants to move your Archive"
          [f"The application of the Archive {IBI} was refused at the resolver urlib.net:80.",
           "The reason: Not ours."]),
         (lambda mail: mail.moved(KNOWN, "new.example"), "ada@c.example", "Your Archive answers at a new address",
-         [ASKED, STOLEN]),
+         [MOVED, STOLEN]),
         (lambda mail: mail.held(KNOWN, MOVE, answers=True), "ada@c.example", WANTS,
          [ANOTHER, "It still answers at old.example, so nothing was changed.", STOLEN, YOU]),
         (lambda mail: mail.held(KNOWN, MOVE, answers=False), "ada@c.example", WANTS,

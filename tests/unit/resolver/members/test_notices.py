@@ -103,13 +103,13 @@ def test_what_is_named_is_forgotten_and_the_archive_is_asked() -> None:
 def test_only_a_notice_from_where_the_archive_is_is_accepted() -> None:
     async def main() -> None:
         scene, looked = Scene(), ("look up", "archive.example", 81)
-        wake, told = ("wake", str(SERVICE)), ("tell", S, None, False)
-        assert await scene.send("198.51.100.1", changed=(ONE,)) == (REFUSED, [looked, wake, told])
+        wake, passed_on = ("wake", str(SERVICE)), ("tell", S, None, False)
+        assert await scene.send("198.51.100.1", changed=(ONE,)) == (REFUSED, [looked, wake, passed_on])
         assert await scene.send("odd") == (REFUSED, [wake])
         await asyncio.sleep(PASSED_ON_SECONDS - 0.02)
         assert await scene.send("198.51.100.1") == (REFUSED, [wake])
         await asyncio.sleep(0.02)
-        assert await scene.send("198.51.100.1") == (REFUSED, [wake, told])
+        assert await scene.send("198.51.100.1") == (REFUSED, [wake, passed_on])
         assert (await scene.send("::ffff:192.0.2.7"))[0] == RECEIVED
         assert (await scene.send("::ffff:192.0.2.1"))[0] == RECEIVED
         unknown = parse_ibi("unknown.example/w/2020/01.01.00.00")
@@ -153,10 +153,13 @@ def test_beyond_ten_a_second_all_changes_are_requested_at_once(
         scene.catches_up = catches_up
         for _ in range(MOST_PER_SECOND):
             assert (await scene.send(changed=(ONE,)))[0] == RECEIVED
-        told = ("tell", S, None, False)
+        passed_on = ("tell", S, None, False)
         assert await scene.send(changed=(ONE,), removed=removed) == (answer, [("catch up", str(SERVICE))])
         await asyncio.sleep(0.6)
-        assert (await scene.send(changed=(ONE,), removed=removed))[1] == [told, ("catch up", str(SERVICE))]
+        assert (await scene.send(changed=(ONE,), removed=removed))[1] == [
+            passed_on,
+            ("catch up", str(SERVICE)),
+        ]
         await asyncio.sleep(0.4)
         assert ("forget", (S, [ONE.canonical])) in (await scene.send(changed=(ONE,)))[1]
 

@@ -31,7 +31,7 @@ from ibi.resolver.pages.admin_archives import (
     ContactResult,
     ListedArchive,
 )
-from support.resolver.visits import visit
+from support.acts.visits import visit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +70,7 @@ class Resolver:
     def __init__(self, *archives: RegisteredArchive, statuses: tuple[MemberStatus, ...] = ()) -> None:
         self.archives, self.statuses = list(archives), statuses
         self.done: list[Any] = []
-        self.asked: list[tuple[str, str]] = []
+        self.requests: list[tuple[str, str]] = []
         self.confirm: Callable[[], bool] = lambda: True
         self.forbidden: set[str] = set()
         evidence: Any = SimpleNamespace(write=lambda what, **facts: self.done.append((what, facts)))
@@ -116,7 +116,7 @@ class Resolver:
     # What is asked of the network
 
     def confirms(self, service: IBI, address: str) -> bool:
-        self.asked.append((str(service), address))
+        self.requests.append((str(service), address))
         return self.confirm()
 
     def check(self, _service: IBI, address: str) -> None:
@@ -285,12 +285,12 @@ def test_what_came_of_asking_is_remembered_for_the_address_that_was_asked() -> N
     assert checked() == ContactResult(MOMENT, answered=False)
     resolver.confirm = silent
     assert checked() == ContactResult(MOMENT, answered=False)
-    assert resolver.asked == [(name, "a.example")] * 3
+    assert resolver.requests == [(name, "a.example")] * 3
     resolver.forbidden = {"a.example"}
     found = checked()
     assert found is not None
     assert (found.moment, found.answered, str(found.problem)) == (MOMENT, False, "it is private")
-    assert len(resolver.asked) == 3
+    assert len(resolver.requests) == 3
     resolver.archives = [replace(known, address="b.example")]
     assert resolver.show("archives").archives[0].checked is None
 

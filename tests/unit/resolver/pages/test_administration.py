@@ -28,7 +28,7 @@ from ibi.resolver.pages.administration import (
     PoliciesPage,
 )
 from ibi.runtime.settings import ResolverSettings
-from support.resolver.visits import visit
+from support.acts.visits import visit
 
 ITEM, OTHER = "a.example/b/2020/01.02.00.00", "a.example/b/2020/01.03.00.00"
 ONE, TWO = "c.example/w/2020/01.01.00.00", "d.example/w/2020/01.01.00.00"
@@ -57,8 +57,8 @@ class Resolver:
         )
         alerts = OriginalsAlerts(data / EVIDENCE_FILE)
         acting = ActingOnResolver(data, registrar, self.evidence, alerts, lambda: None)  # type: ignore[arg-type,return-value]  # no status is asked for
-        statuses: Any = lambda: [SimpleNamespace(standing=each) for each in ("silent", "heard", "silent")]  # noqa: E731
-        self.handlers = AdministrationPages(acting, statuses, data / EVIDENCE_FILE).handlers()
+        standings: Any = [SimpleNamespace(standing=each) for each in ("silent", "heard", "silent")]
+        self.handlers = AdministrationPages(acting, lambda: standings, data / EVIDENCE_FILE).handlers()
 
     def alert(self, item: str) -> None:
         self.evidence.write("alert", kind="suspect-originals", ibi=item, archives=f"{ONE} {TWO}")

@@ -18,7 +18,7 @@ from ibi.protocol.messages import ArchiveTitles
 from ibi.resolver.pages import registration
 from ibi.resolver.pages.registration import LARGEST_BODY, MOST_HOSTS, read_form
 from support.clock import run_with_false_clock
-from support.resolver.in_process import Answered, InProcess, in_process, reply
+from support.servers.resolver_in_process import Answered, InProcess, in_process, reply
 
 SERVICE = "w.a.example/w/2020/01.01.00.00"
 FORM = {"service_ibi": SERVICE, "address": "w.a.example:8080", "mail": "ada@a.example"}
@@ -80,7 +80,7 @@ def test_an_application_is_stored_with_all_that_it_says_and_the_administrator_is
         [entry] = running.stores.knowledge.evidence.entries()
         assert (entry.what, entry.facts) == ("registered", {"ibi": SERVICE, "by": "form"})
         assert running.letters.sent == [("applied", SERVICE, "w.a.example:8080", ADMIN)]
-        assert running.peers.asked == [
+        assert running.peers.requests == [
             ("w.a.example:8080", f"/{SERVICE}?servicesubject=inclusionConfirmationRequest")
         ]
         running.registry.approve(parse_ibi(SERVICE))
@@ -126,7 +126,7 @@ def test_what_is_wrong_is_said_and_nothing_is_stored(
     async def scene(running: InProcess) -> None:
         assert problem(await apply(running, **fields)) == (422, sentence, None)
         assert running.registry.registered() == []
-        assert running.peers.asked == running.letters.sent == []
+        assert running.peers.requests == running.letters.sent == []
         hosts = " ".join(f"h{number}.example" for number in range(MOST_HOSTS))
         assert (await apply(running, hosts=hosts)).status == 200
 
@@ -255,14 +255,14 @@ def test_a_form_has_so_many_bytes(tmp_path: Path, size: int, status: int) -> Non
 
 def test_so_many_archives_are_asked_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registration, "APPLICATIONS", registration.APPLICATIONS._replace(most=100))
-    asked: list[int] = []
+    requests: list[int] = []
 
     async def scene(running: InProcess) -> None:
         here, go_on = [0], asyncio.Event()
 
         async def slowly(_ibi: Any, _address: str, *_: Any) -> bool:
             here[0] += 1
-            asked.append(here[0])
+            requests.append(here[0])
             await go_on.wait()
             here[0] -= 1
             return False
@@ -275,8 +275,8 @@ def test_so_many_archives_are_asked_at_a_time(tmp_path: Path, monkeypatch: pytes
         assert here == [4]
         go_on.set()
         await asyncio.gather(*tasks)
-        assert max(asked) == 4
-        assert len(asked) == 6
+        assert max(requests) == 4
+        assert len(requests) == 6
 
     play(tmp_path, scene)
 

@@ -1,8 +1,9 @@
 """Pages whole, from a value with all that they may show, and from one with little; in both languages.
 
-They are in `pages.txt`, each below a line with its name: the title, what search engines are told, and the main part. To
-write that file anew after a change that is meant: `PYTHONPATH=src:.:tests python -m tests.unit.web.test_whole_pages`;
-then read what has changed.
+They are in `pages.txt`, each below a line with its name: the title, what search engines are told, and the main part.
+To write that file anew after a change that is meant, and then read what has changed:
+
+    PYTHONPATH=src:.:tests python -m tests.unit.web.pages.test_whole_pages
 """
 
 from __future__ import annotations
@@ -223,7 +224,7 @@ GROUPS: dict[str, tuple[Mapping[str, Any], Callable[[Any, str], bytes]]] = {
 _HEAD = re.compile('<title>.*?</title>|<meta name="robots"[^>]*>|<link rel="(?:canonical|next|prev)"[^>]*>')
 
 
-def told(body: bytes) -> str:
+def reported(body: bytes) -> str:
     """The title, what search engines are told, and the main part, without blanks that mean nothing."""
     page = body.decode()
     head = _HEAD.findall(page)
@@ -237,7 +238,7 @@ def written(group: str) -> Iterator[tuple[str, str]]:
     pages, write = GROUPS[group]
     for name, page in pages.items():
         for language in ("en",) if "," in name else ("en", "pt-BR"):
-            yield f"{name}, {language}", told(write(page, language))
+            yield f"{name}, {language}", reported(write(page, language))
 
 
 def kept() -> dict[str, dict[str, str]]:

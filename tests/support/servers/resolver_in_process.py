@@ -41,13 +41,13 @@ class Peers:
 
     def __init__(self, answer: Callable[[str, str], Reply | PeerError]) -> None:
         self.answer = answer
-        self.asked: list[tuple[str, str]] = []
+        self.requests: list[tuple[str, str]] = []
         self.headers: list[tuple[list[tuple[str, str]], str]] = []
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def _outcome(self, address: str, target: Any, headers: Any, cdn_loop: str) -> Reply | PeerError:
         text = target if isinstance(target, str) else b"".join(target).decode()
-        self.asked.append((address, text))
+        self.requests.append((address, text))
         self.headers.append(([*headers], cdn_loop))
         return self.answer(address, text)
 
@@ -87,8 +87,8 @@ class Letters:
         self.sent: list[tuple[str, ...]] = []
 
     def __getattr__(self, kind: str) -> Callable[..., None]:
-        def take(*told: Any, **more: Any) -> None:
-            texts = (str(getattr(each, "service_ibi", each)) for each in (*told, *more.values()))
+        def take(*facts: Any, **more: Any) -> None:
+            texts = (str(getattr(each, "service_ibi", each)) for each in (*facts, *more.values()))
             self.sent.append((kind, *texts))
 
         return take
@@ -165,10 +165,10 @@ async def in_process(
     registry = opened_registry(data, lambda: NOW)
     peers: Any = Peers(answer)
 
-    async def nobody(_host: str, _port: int) -> Any:
+    async def no_address(_host: str, _port: int) -> Any:
         raise OSError
 
-    kept = stores(registry, data, nobody, lambda: NOW)
+    kept = stores(registry, data, no_address, lambda: NOW)
     queue = AcknowledgmentQueue(peers)
     letters: Any = Letters()
     outside = Outgoing(AddressPolicy(), peers, peers, queue, letters)
