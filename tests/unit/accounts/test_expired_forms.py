@@ -117,6 +117,11 @@ def test_a_form_that_is_none_of_ours_is_refused(body: bytes, kind: str, status: 
     assert (refused.value.status, str(refused.value.why)) == (status, sentence)
 
 
+@pytest.mark.parametrize("broken", [b"no boundary", b"--x\r\nA\x00: b\r\n\r\n--x--\r\n", b"--y--\r\n"])
+def test_of_a_form_that_is_broken_nothing_is_kept(broken: bytes) -> None:
+    assert read([broken]) == ()
+
+
 @pytest.mark.parametrize("head", [b"", b"A:", b'Content-Disposition: form-data; name="f"; filename="f"'])
 def test_a_form_of_very_many_parts_is_read_no_further_than_a_form_of_ours_goes(head: bytes) -> None:
     part = b"--x\r\n" + (head + b"\r\n" if head else b"") + b"\r\n\r\n"

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ibi.api.jobs import KEPT_SECONDS, WRITE_EVERY, Job, Jobs
+from ibi.api.jobs import KEPT_SECONDS, WRITE_EVERY, Job, Jobs, JobStopped, job_facts
+from ibi.errors import HoldingError, IbiError, NotHeld, ParseError
 from support.concurrency.open_files import open_files
 
 LONG = 20.0
@@ -73,3 +74,72 @@ def test_an_ended_job_is_kept_for_a_week(tmp_path: Path, age: int, *, is_kept: b
     _until_ended(tmp_path, jobs, jobs.start("index", "ada", lambda _: {}))
     left = {path.name for path in (tmp_path / "jobs").glob(f"{first.id}.*")}
     assert left == ({f"{first.id}.json", f"{first.id}.lock"} if is_kept else set())
+
+
+def _fail(_progress: Any) -> Any:
+    raise ZeroDivisionError
+
+
+def _refuse(_progress: Any) -> Any:
+    raise IbiError("{name} is not there", name=("a", 1))
+
+
+def _misread(_progress: Any) -> Any:
+    raise ParseError("year", "2O11", "a year has {digits} digits", digits=4)
+
+
+def _stop(_progress: Any) -> Any:
+    raise JobStopped
+
+
+@pytest.mark.parametrize(
+    ("work", "facts"),
+    [
+        (lambda progress: progress(3, 4), {"done": 3, "total": 4, "state": "done", "result": {}}),
+        (lambda progress: progress(3) or {"count": 3}, {"done": 3, "state": "done", "result": {"count": 3}}),
+        (_fail, {"state": "failed", "problem": "this server could not do it; its log has the reason"}),
+        (_refuse, {"state": "failed", "problem": "('a', 1) is not there"}),
+        (_misread, {"state": "failed", "problem": "2O11: a year has 4 digits"}),
+        (_stop, {"state": "stopped"}),
+    ],
+)
+def test_how_a_job_ended_is_told_whole(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, work: Any, facts: dict[str, Any]
+) -> None:
+    jobs = Jobs(tmp_path, lambda: 86_400.0, lambda: 0.0)
+    begun = jobs.start("audit", "ada", work)
+    common = {
+        "id": begun.id, "operation": "audit", "who": "ada", "started": "1970-01-02T00:00:00Z", "ended": "", "done": 0,
+        "total": None, "state": "running",
+    }  # fmt: skip
+    assert job_facts(begun, str) == common
+    _until_ended(tmp_path, jobs, begun)
+    ended = jobs.find(begun.id)
+    assert job_facts(ended, str) == {**common, "ended": "1970-01-02T00:00:00Z", **facts}
+    logged = [(each.getMessage(), each.exc_info is not None) for each in caplog.records]
+    assert logged == ([("the job audit failed", True)] if work is _fail else [])
+    with pytest.raises(HoldingError, match="this job has ended already"):
+        jobs.stop(begun.id)
+    for unknown in ("0" * 32, "../lock", begun.id.upper() + "x"):
+        with pytest.raises(NotHeld, match="there is no such job"):
+            jobs.find(unknown)
+
+
+def test_one_job_of_each_operation_is_under_way_and_the_end_of_the_process_stops_them(tmp_path: Path) -> None:
+    jobs, begun, go_on = Jobs(tmp_path, lambda: 0.0, time.monotonic), Event(), Event()
+
+    def wait(progress: Any) -> Any:
+        begun.set()
+        assert go_on.wait(LONG)
+        progress(1)
+
+    job = jobs.start("audit", "ada", wait)
+    assert begun.wait(LONG)
+    with pytest.raises(HoldingError, match="this is under way already, as a job; wait until it has ended"):
+        jobs.start("audit", "bob", wait)
+    other = jobs.start("index", "ada", lambda _: {})
+    _until_ended(tmp_path / "none", jobs, other)
+    assert {each.id: each.state for each in jobs.all()} == {job.id: "running", other.id: "done"}
+    go_on.set()
+    jobs.close()
+    assert jobs.find(job.id).state == "stopped"

@@ -23,3 +23,19 @@ class SomeFields(Fields, frozen=True):
 )
 def test_a_form_shows_what_there_is(member: str, value: Any, shown: str) -> None:
     assert present_texts(SomeFields, {"settings": {member: value}}) == {member: [shown]}
+
+
+@pytest.mark.parametrize(
+    ("facts", "shown"),
+    [
+        (None, {}),
+        ({}, {}),
+        ({"other": {"name": "no"}, "name": "yes"}, {"name": ["yes"]}),
+        ({"name": None, "seconds": True}, {"name": [""], "seconds": ["yes"]}),
+        ({"name": ("a", 1)}, {"name": ["a", "1"]}),
+    ],
+)
+def test_what_there_is_may_be_the_result_or_the_one_object_in_it(
+    facts: Any, shown: dict[str, list[str]]
+) -> None:
+    assert present_texts(SomeFields, facts) == shown

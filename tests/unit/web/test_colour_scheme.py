@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import ibi.web
 from ibi.errors import SetupError
 from ibi.runtime.settings.institution import canonical_colour
-from ibi.web.colour_scheme import DARK_SURFACES, DEFAULT, LIGHT_SURFACES, ColourScheme, contrast
+from ibi.web.colour_scheme import DARK_SURFACES, DEFAULT, LIGHT_SURFACES, ColourScheme, Palette, contrast
 
 COLOURS = st.integers(0, 0xFFFFFF).map("#{:06x}".format)
 CORNERS = [f"#{red}{green}{blue}" for red in ("00", "ff") for green in ("00", "ff") for blue in ("00", "ff")]
@@ -86,6 +86,52 @@ def test_the_sheet_has_every_colour_in_both_modes() -> None:
         assert f"--{name}:{colour};" in common
     for name, colour in (("accent", "#e5bb60"), ("over", "#f9cf73"), ("on", "#10140f"), ("aline", "#5f4d27")):
         assert f"--{name}:{colour};" in dark
+
+
+@pytest.mark.parametrize(
+    ("colour", "ink", "light", "dark"),
+    [
+        ("#000000", "#ffffff", "#000000 #000000 #f2f2f2 #cacaca",
+         "#a7a7a7 #b9b9b9 #282828 #505050"),
+        ("#ffffff", "#000000", "#656565 #525252 #f2f2f2 #cacaca",
+         "#d7d7d7 #e8e8e8 #282828 #505050"),
+        ("#ff0000", "#000000", "#c51f16 #a80000 #feeeec #efbdb4",
+         "#ed8c7e #ffa092 #36221e #6d433c"),
+        ("#00ff00", "#000000", "#007600 #005f00 #ecf6eb #b5d5b1",
+         "#a4e89e #b8fcb1 #1e2c1d #3c583a"),
+        ("#0000ff", "#ffffff", "#1846c2 #052eab #ecf3ff #b7cbf3",
+         "#80a6f3 #97b9ff #202838 #3f4f71"),
+        ("#ffff00", "#000000", "#696900 #555500 #f3f4e6 #cccfa2",
+         "#dcdf7e #edef8e #292916 #52532a"),
+        ("#010203", "#ffffff", "#010203 #000000 #eef3f7 #c6cbcf",
+         "#a2a7aa #b4b9bd #24282b #4c5054"),
+        ("#d8d8ff", "#000000", "#626284 #4f4e6f #f1f1ff #c6c6ed",
+         "#d3d3fa #e5e5ff #262537 #4d4c6c"),
+        ("#767676", "#ffffff", "#656565 #525252 #f2f2f2 #cacaca",
+         "#a7a6a6 #b9b9b9 #282828 #505050"),
+        ("#3fa34d", "#000000", "#007623 #005f1b #ebf6eb #b2d6b4",
+         "#6eb774 #81ca86 #1d2c1e #3a593c"),
+    ],
+)  # fmt: skip
+def test_all_colours_of_a_brand(colour: str, ink: str, light: str, dark: str) -> None:
+    brand = ColourScheme.of(colour)
+    assert (brand.colour, brand.ink) == (colour, ink)
+    for palette, known, on in ((brand.light, light, "#ffffff"), (brand.dark, dark, "#10140f")):
+        accent, over, awash, aline = known.split()
+        assert palette == Palette(accent, over, on, awash, aline)
+
+
+def test_the_sheet_is_one_rule_for_each_mode() -> None:
+    def declared(palette: Palette) -> str:
+        names = ("accent", "over", "on", "awash", "aline")
+        return "".join(f"--{name}:{getattr(palette, name)};" for name in names)
+
+    brand = ColourScheme.of("#f2b705")
+    light, dark = declared(brand.light), declared(brand.dark)
+    assert brand.sheet().decode() == (
+        f":root{{--brand:#f2b705;--brand-ink:#000000;{light}}}"
+        f"@media(prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
+    )
 
 
 def test_without_a_colour_there_is_one() -> None:

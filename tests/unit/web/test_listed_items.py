@@ -116,6 +116,18 @@ def test_an_item_of_which_nothing_is_known_is_named_by_its_date() -> None:
 
 
 @pytest.mark.parametrize(
+    ("tag", "language", "shown"),
+    [("en-US", "pt", "March 4, 2015"), (None, "en-US", "March 4, 2015"), (None, None, "April 3, 2015"),
+     ("pt", "en-US", "April 3, 2015")],
+)  # fmt: skip
+def test_a_date_is_read_in_its_language_or_in_that_of_its_item(
+    tag: str | None, language: str | None, shown: str
+) -> None:
+    dated = item({"title": [("x", None)], "date": [("03/04/2015", tag)]}, language=language)
+    assert listed(dated, "en", "")["facts"][0] == shown
+
+
+@pytest.mark.parametrize(
     ("facts", "access", "file"),
     [
         ({"files": (PDF,), "target": "a%20b.pdf"}, Access.OPEN, ("PDF", 0)),

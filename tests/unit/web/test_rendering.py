@@ -15,7 +15,7 @@ from ibi.archive.pages.models import NO_SITE
 from ibi.http.response import HTML, Response
 from ibi.resolver.pages.page_language import PageLanguage
 from ibi.runtime.i18n import preferred_language
-from ibi.web.assets import WithAssets, assets
+from ibi.web.assets import WithAssets, assets, svg
 from ibi.web.rendering import (
     capital,
     day,
@@ -98,6 +98,19 @@ async def _get(path: str, method: str = "GET") -> tuple[int, dict[str, str], byt
     await WithAssets(application)(scope, None, send)
     headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
     return sent[0]["status"], headers, sent[1]["body"]
+
+
+@pytest.mark.parametrize(
+    ("characters", "modules"), [(1, 21), (14, 21), (15, 25), (26, 25), (27, 29), (30, 29)]
+)
+def test_a_code_is_dark_on_light_and_survives_a_little_dirt(characters: int, modules: int) -> None:
+    # So many characters fit into a code of this size at the level M (ISO/IEC 18004).
+    drawn, edge = svg("http://resolver.example/".ljust(30, "a")[:characters]).decode(), modules + 8
+    assert drawn.startswith(
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {4 * edge} {4 * edge}" class="segno">'
+        f'<g transform="scale(4)"><path fill="#fff" d="M0 0h{edge}v{edge}h-{edge}z"/>'
+        '<path class="qrline" stroke="#000" d="M4 4.5h7'
+    )
 
 
 def test_a_page_tells_its_language_and_what_it_depends_on() -> None:
