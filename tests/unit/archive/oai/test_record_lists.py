@@ -12,10 +12,8 @@ import pytest
 from ibi.archive.oai import lists
 from ibi.archive.oai.lists import LIFETIME, ListPosition, RecordLists, ResumptionTokens
 from ibi.archive.oai.request import OaiError, OaiRequest
-from ibi.archive.search import index as index_module
 from ibi.archive.search.index import SearchIndex
-from ibi.archive.search.index_writer import EntryUpdate, IndexState, IndexTransaction
-from ibi.archive.search.words import ItemWords
+from support.archive.search_fixture import update, words, write_index
 
 NOW = 1_700_000_000
 EXPIRES = NOW + LIFETIME
@@ -37,21 +35,12 @@ class CountingIndex(SearchIndex):
 
 def write(folder: Path, stamps: Sequence[int], since: int = 1) -> None:
     """Write items with these stamps, numbered from `since` on: data sets in Portuguese, open to all."""
-    data = ItemWords("", (), "", "", "", 0, "pt", "Dataset")
-    of_service = data._replace(language="en", kind="Service")
-    updates = [
-        EntryUpdate(
-            number=number, removed=False, shown=True, content_type="Data", name=f"a.example/{number}",
-            modified=0, changed_at=0, events=1, described_by=0, open=True, embargo="",
-            words=of_service if number == SERVICE else data,
-        )
-        for number in range(since, since + len(stamps))
-    ]  # fmt: skip
-    path = folder / index_module.FILE
-    with closing(index_module.open_to_write(path)) as database, index_module.transaction(database):
-        transaction = IndexTransaction(database)
-        transaction.put(updates, lambda each: stamps[each.number - since], building=True)
-        IndexState(0, 0, "", 0, None, None).keep(database)
+    data, of_service = words(language="pt", kind="Dataset"), words(language="en", kind="Service")
+    numbered = enumerate(stamps, since)
+    write_index(
+        folder,
+        *(update(each, of_service if each == SERVICE else data, changed_at=at) for each, at in numbered),
+    )
 
 
 @pytest.fixture
@@ -65,9 +54,9 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CountingI
 
 
 def request(
-    verb: str = "ListRecords", first: int | None = None, last: int | None = None, **words: str
+    verb: str = "ListRecords", first: int | None = None, last: int | None = None, **more: str
 ) -> OaiRequest:
-    return OaiRequest(verb, {"metadataPrefix": "oai_dc"} | words, first, last)
+    return OaiRequest(verb, {"metadataPrefix": "oai_dc"} | more, first, last)
 
 
 def page(index: SearchIndex, asked: OaiRequest, service: int = SERVICE) -> tuple[list[int], str, str]:
@@ -175,7 +164,7 @@ def test_each_refusal_of_a_list_has_its_code_and_its_sentence(index: CountingInd
     foreign = "this is no resumptionToken of this repository, or it has expired"
     other = TOKENS.write(ListPosition("ListRecords", "marcxml", "", None, None, 0, 0, 1, 5, EXPIRES))
     nothing = "there are no records that were changed then, or in this set"
-    for asked, code, words in (
+    for asked, code, sentence in (
         (OaiRequest("ListRecords", {"resumptionToken": "x"}), "badResumptionToken", foreign),
         (OaiRequest("ListRecords", {"resumptionToken": other}), "badResumptionToken", foreign),
         (
@@ -189,4 +178,4 @@ def test_each_refusal_of_a_list_has_its_code_and_its_sentence(index: CountingInd
     ):
         with pytest.raises(OaiError) as caught:
             page(index, asked)
-        assert (caught.value.code, caught.value.words, str(caught.value)) == (code, words, words)
+        assert (caught.value.code, caught.value.words, str(caught.value)) == (code, sentence, sentence)

@@ -20,8 +20,7 @@ from ibi.archive.search.indexing import DatingBounds, note_lag, read_dating
 from ibi.archive.search.words import PRIVATE
 from ibi.archive.store.tables.listings import CataloguePosition
 from support.archive.archive_fixture import NOW, NewArchive
-from support.archive.direct_index import numbered, update, words
-from support.archive.search_fixture import indexer_of, item
+from support.archive.search_fixture import indexer_of, item, numbered, update, words
 
 WHOLE = words(
     "Sensoriamento", people=("Câmara, Gilberto", "Silva, Ana", "Costa, C."), all_people="Câmara Silva Costa",

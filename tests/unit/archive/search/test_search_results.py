@@ -28,8 +28,7 @@ from ibi.archive.search.search import (
 from ibi.archive.search.words import NO_YEAR, SearchQuery
 from ibi.identifier.forms import IBIForms, parse_ibi
 from support.archive.archive_fixture import NewArchive
-from support.archive.direct_index import numbered, update, words, write_index
-from support.archive.search_fixture import item
+from support.archive.search_fixture import item, numbered, update, words, write_index
 
 Made = Callable[..., SearchIndex]
 
