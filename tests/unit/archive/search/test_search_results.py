@@ -15,7 +15,6 @@ from ibi.archive.search import search as looking
 from ibi.archive.search.index import CpuBudget, IndexEntry, SearchIndex
 from ibi.archive.search.index_writer import EntryUpdate
 from ibi.archive.search.search import (
-    PER_PAGE,
     FacetValue,
     SearchHit,
     SearchResults,
@@ -25,7 +24,7 @@ from ibi.archive.search.search import (
     numbers_by_change,
     search,
 )
-from ibi.archive.search.words import NO_YEAR, SearchQuery
+from ibi.archive.search.words import NO_YEAR, PER_PAGE, SearchQuery
 from ibi.identifier.forms import IBIForms, parse_ibi
 from support.archive.archive_fixture import NewArchive
 from support.archive.search_fixture import item, numbered, update, words, write_index
