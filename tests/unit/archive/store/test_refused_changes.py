@@ -19,6 +19,7 @@ from support.archive.search_fixture import item
 
 NAMES = [str(item(number)["rep"]) for number in range(9)]
 FORMS = [parse_ibi(name) for name in NAMES]
+LEGACY = LegacyId.parse("6qtX3pFwXQZ3r59YCT/GUKUk")
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ REFUSED: dict[str, tuple[Callable[[NewArchive], object], type[IbiError], str]] =
     "itself": (lambda a: remove(a.item_store, FORMS[1], "", "m", FORMS[1]), BadItem,
                "an item cannot take its own place"),
     "a removed one": (lambda a: remove(a.item_store, FORMS[1], "", "m", FORMS[5]), HoldingError, REMOVED),
-    "an older id": (lambda a: remove(a.item_store, FORMS[1], "", "m", LegacyId.parse("6qtX3pFwXQZ3r59YCT/GUKUk")), BadItem,
+    "an older id": (lambda a: remove(a.item_store, FORMS[1], "", "m", LEGACY), BadItem,
                     "the item that takes its place is named by an IBI or by its persistent URL"),
     "a circle": (lambda a: edit(a.item_store, FORMS[2], {"next_edition": f"rep {NAMES[1]}"}, "m"), BadItem,
                  f"the editions of {NAMES[2]} would go in a circle"),
