@@ -59,9 +59,9 @@ def request(
     return OaiRequest(verb, {"metadataPrefix": "oai_dc"} | more, first, last)
 
 
-def page(index: SearchIndex, asked: OaiRequest, service: int = SERVICE) -> tuple[list[int], str, str]:
+def page(index: SearchIndex, question: OaiRequest, service: int = SERVICE) -> tuple[list[int], str, str]:
     """The numbers of a page, its format, and the end of its list."""
-    entries, prefix, end = RecordLists(index, TOKENS, service).page(asked, PREFIXES)
+    entries, prefix, end = RecordLists(index, TOKENS, service).page(question, PREFIXES)
     return [each.number for each in entries], prefix, end
 
 
@@ -69,12 +69,12 @@ def token(end: str) -> str:
     return end.partition(">")[2].partition("<")[0]
 
 
-def walked(index: SearchIndex, asked: OaiRequest, service: int = SERVICE) -> list[tuple[list[int], str]]:
+def walked(index: SearchIndex, question: OaiRequest, service: int = SERVICE) -> list[tuple[list[int], str]]:
     """The numbers of all pages of a list, each with its end."""
-    numbers, _, end = page(index, asked, service)
+    numbers, _, end = page(index, question, service)
     found = [(numbers, end)]
     while token(end):
-        numbers, _, end = page(index, OaiRequest(asked.verb, {"resumptionToken": token(end)}), service)
+        numbers, _, end = page(index, OaiRequest(question.verb, {"resumptionToken": token(end)}), service)
         found.append((numbers, end))
     return found
 
@@ -100,10 +100,10 @@ def test_each_page_says_where_the_list_goes_on_and_how_long_it_is(index: Countin
 
 
 def test_a_list_keeps_what_was_asked_for_until_its_end(index: CountingIndex) -> None:
-    asked = request("ListIdentifiers", 20, 39, metadataPrefix="datacite", set="language-pt")
-    assert page(index, asked) == ([3, 4, 5], "datacite", "")  # exactly a page is the whole list
-    asked = request("ListIdentifiers", 0, 30, metadataPrefix="datacite", set="language-pt")
-    numbers, prefix, end = page(index, asked)
+    question = request("ListIdentifiers", 20, 39, metadataPrefix="datacite", set="language-pt")
+    assert page(index, question) == ([3, 4, 5], "datacite", "")  # exactly a page is the whole list
+    question = request("ListIdentifiers", 0, 30, metadataPrefix="datacite", set="language-pt")
+    numbers, prefix, end = page(index, question)
     assert (numbers, prefix) == ([1, 3, 4], "datacite")
     position = ListPosition("ListIdentifiers", "datacite", "language-pt", 0, 30, 20, 4, 3, 4, EXPIRES)
     assert TOKENS.read(token(end), "ListIdentifiers") == position
@@ -164,7 +164,7 @@ def test_each_refusal_of_a_list_has_its_code_and_its_sentence(index: CountingInd
     foreign = "this is no resumptionToken of this repository, or it has expired"
     other = TOKENS.write(ListPosition("ListRecords", "marcxml", "", None, None, 0, 0, 1, 5, EXPIRES))
     nothing = "there are no records that were changed then, or in this set"
-    for asked, code, sentence in (
+    for question, code, sentence in (
         (OaiRequest("ListRecords", {"resumptionToken": "x"}), "badResumptionToken", foreign),
         (OaiRequest("ListRecords", {"resumptionToken": other}), "badResumptionToken", foreign),
         (
@@ -177,5 +177,5 @@ def test_each_refusal_of_a_list_has_its_code_and_its_sentence(index: CountingInd
         (request(set="person-x"), "noRecordsMatch", nothing),
     ):
         with pytest.raises(OaiError) as caught:
-            page(index, asked)
+            page(index, question)
         assert (caught.value.code, caught.value.words, str(caught.value)) == (code, sentence, sentence)

@@ -46,10 +46,10 @@ def test_an_entry_is_written_with_its_words_its_counts_and_its_sheet(database: s
          "2030-01-01", "Rivers\nWater"),
     ]  # fmt: skip
     found = database.execute("SELECT rowid, title, people, subject, abstract, marks FROM words").fetchall()
-    ((number, title, people, subject, abstract, marks),) = found
+    ((number, title, people, subject, abstract, listed),) = found
     assert (number, title, people) == (7, "Sensoriamento", "Câmara Silva Costa")
     assert (subject, abstract) == ("Rivers 10.1/x", "About")
-    assert [word[:2] for word in marks.split()] == [f"{PRIVATE}{letter}" for letter in "kpppssyl"]
+    assert [word[:2] for word in listed.split()] == [f"{PRIVATE}{letter}" for letter in "kpppssyl"]
     assert database.execute(FACETS).fetchall() == [
         ("kind", "Text", "", 1), ("language", "pt", "", 1), ("letter", "c", "", 1), ("letter", "s", "", 1),
         ("person", "camara gilberto", "Câmara, Gilberto", 1), ("person", "costa c", "Costa, C.", 1),

@@ -226,12 +226,12 @@ def test_after_a_call_that_took_long_all_calls_fail_at_once_for_two_seconds(
     assert len(bucket.calls) == 2  # a second is not long
     bucket.seconds = 1.5
     assert str(refusal(lambda: client.size("a"))) == silent("odd")
-    asked = len(bucket.calls)
+    before = len(bucket.calls)
     for seconds in (0, 1.75):
         bucket.now += seconds
         for act in every(client).values():
             assert str(refusal(act)) == silent("it did not answer in time")
-    assert len(bucket.calls) == asked
+    assert len(bucket.calls) == before
     bucket.now += 0.25
     bucket.failing, bucket.seconds = None, 9.0
     client.put("a", b"x", 1, "")

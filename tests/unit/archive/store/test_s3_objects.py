@@ -292,8 +292,8 @@ def test_what_cannot_be_deleted_now_is_told_and_stays(
 
     monkeypatch.setattr(files.client, "delete", refuse)
     assert not files.put(FORMS, stored("a.txt", b"one"), io.BytesIO(b"two"))
-    told = [(each.levelname, each.getMessage()) for each in caplog.records]
-    assert told == [("WARNING", "objects that are not needed stay for a day: not now")]
+    logged = [(each.levelname, each.getMessage()) for each in caplog.records]
+    assert logged == [("WARNING", "objects that are not needed stay for a day: not now")]
 
 
 def test_readers_are_sent_to_placed_files_only_where_it_is_wanted(
@@ -396,7 +396,7 @@ def test_who_has_lost_the_right_to_place_files_changes_nothing(
     assert [file.name for file in held_files(archive) if file.staged] == ["b.txt"]
 
 
-def test_a_received_file_has_a_name_that_nobody_guesses_and_goes_when_it_is_not_needed(
+def test_a_received_file_has_a_random_name_and_goes_when_it_is_not_needed(
     files: S3Files, bucket: MemoryS3
 ) -> None:
     staged = [files.stage_stream("a.txt").finish() for _ in range(2)]
