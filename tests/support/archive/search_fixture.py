@@ -1,9 +1,15 @@
-"""For the tests of search: items that can be found, and an index that is up to date."""
+"""For the tests of search: items that can be found, an index that is up to date, and one that is written directly."""
 
 from __future__ import annotations
 
-from ibi.archive.search.index import SearchIndex
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+
+from ibi.archive.search.index import FILE, SearchIndex, open_to_write, transaction
+from ibi.archive.search.index_writer import EntryUpdate, IndexState, IndexTransaction
 from ibi.archive.search.indexing import Indexer
+from ibi.archive.search.words import ItemWords
 from ibi.web.formats.record import kind_of
 from support.archive.archive_fixture import NewArchive
 
@@ -37,3 +43,31 @@ def indexed(archive: NewArchive) -> SearchIndex:
     indexer.bring_up_to_date()
     indexer.close()
     return SearchIndex(archive.data)
+
+
+def words(title: str = "", **more: object) -> ItemWords:
+    """The words of an item that has a title at most, with these changes."""
+    plain = ItemWords(title, (), "", "", "", 0, "", "Other")
+    return plain._replace(**more)  # type: ignore[arg-type]  # fields of ours
+
+
+def update(number: int, of: ItemWords | None = None, **more: object) -> EntryUpdate:
+    """The entry of an open data item; it has changed last at the second of its number."""
+    plain = EntryUpdate(
+        number=number, removed=False, shown=True, content_type="Data", name=f"a.example/{number}",
+        modified=number, changed_at=number, events=1, described_by=0, words=of or words(), open=True, embargo="",
+    )  # fmt: skip
+    return plain._replace(**more)  # type: ignore[arg-type]  # fields of ours
+
+
+def write_index(folder: Path, *updates: EntryUpdate) -> None:
+    """Write entries into the index of a folder, which is made if it is new; their stamps are their last changes."""
+    path = folder / FILE
+    with closing(open_to_write(path)) as database, transaction(database):
+        IndexTransaction(database).put(updates, lambda each: each.changed_at, building=True)
+        IndexState(0, 0, "", 0, None, None).keep(database)
+
+
+def numbered(numbers: Iterable[int], of: ItemWords) -> tuple[EntryUpdate, ...]:
+    """Entries of items with the same words."""
+    return tuple(update(number, of) for number in numbers)

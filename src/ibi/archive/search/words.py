@@ -88,7 +88,8 @@ def words_of(
         for value, _ in dublin_core.get(name, ())
     )
     language_text = language or next((value for value, _ in dublin_core.get("language", ())), "")
-    dated = date_in((value, "") for value, _ in dublin_core.get("date", ()))  # a year is the same in each language
+    # No language changes the year of a date.
+    dated = date_in((value, "") for value, _ in dublin_core.get("date", ()))
     identifiers = _plain(
         " ".join(_by_itself(value) for value, _ in dublin_core.get("identifier", ()))[:LONGEST_ITEM_TEXT]
     )

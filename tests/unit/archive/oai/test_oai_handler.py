@@ -42,13 +42,13 @@ def test_a_repository_says_since_when_it_has_records_and_which_one_is_a_sample(a
     with repository(archive) as held:
         archive.clock.now += 100
         facts = identify(BASE, DOMAIN, MAIL, NOW + 1, DOMAIN, held.name(1), "")
-        asked = {"verb": "Identify"}
-        assert held.provider.answer("verb=Identify") == document(BASE, NOW + 100 - SETTLING, asked, facts)
+        question = {"verb": "Identify"}
+        assert held.provider.answer("verb=Identify") == document(BASE, NOW + 100 - SETTLING, question, facts)
         written = Institution(name="Names", welcome="Come in", about="What is kept")
         for institution, text in ((written, "What is kept"), (replace(written, about=""), "Come in")):
             named = provider(archive, held.index, institution)
             facts = identify(BASE, "Names", MAIL, NOW + 1, DOMAIN, held.name(1), text)
-            assert named.answer("verb=Identify") == document(BASE, NOW + 100 - SETTLING, asked, facts)
+            assert named.answer("verb=Identify") == document(BASE, NOW + 100 - SETTLING, question, facts)
 
 
 def provider(archive: NewArchive, index: SearchIndex, institution: Institution) -> OaiProvider:
@@ -127,7 +127,7 @@ def test_a_removed_record_is_a_header_and_one_that_is_not_open_says_so_by_its_se
         assert "</header>\n</record>\n</GetRecord>\n" in record
 
 
-class Told:
+class ScriptedProvider:
     """A provider that is told what to answer, or to raise."""
 
     def __init__(self, act: Callable[[str], bytes]) -> None:
@@ -135,10 +135,10 @@ class Told:
 
 
 def handler(act: Callable[[str], bytes] = str.encode) -> OaiHandler:
-    return OaiHandler(Told(act), lambda: None, ("10.0.0.0/8",))  # type: ignore[arg-type]  # it only answers
+    return OaiHandler(ScriptedProvider(act), lambda: None, ("10.0.0.0/8",))  # type: ignore[arg-type]  # it only answers
 
 
-def asked(by: OaiHandler, request: Request, *messages: dict[str, Any]) -> Response:
+def answer_of(by: OaiHandler, request: Request, *messages: dict[str, Any]) -> Response:
     left = list(messages)
 
     async def receive() -> dict[str, Any]:
@@ -173,15 +173,15 @@ def test_a_question_is_a_query_or_a_form_or_both() -> None:
         return Response(200, text.encode(), "text/xml; charset=utf-8", (NO_STORE,))
 
     for method in ("GET", "HEAD"):
-        assert asked(by, Request(method, OAI, "verb=Identify", {})) == answered("verb=Identify")
+        assert answer_of(by, Request(method, OAI, "verb=Identify", {})) == answered("verb=Identify")
     for query, whole in (("verb=a", "verb=a&set=b"), ("", "set=b")):
         messages = (
             {"type": "http.request", "body": b"se", "more_body": True},
             {"type": "http.request", "body": b"t=b"},
         )
-        assert asked(by, Request("POST", OAI, query, FORM), *messages) == answered(whole)
-    assert asked(by, Request("POST", OAI, "verb=a", FORM), {"type": "http.request"}) == answered("verb=a")
-    assert asked(by, Request("POST", OAI, "", FORM), {"type": "http.disconnect"}) == Response(400)
+        assert answer_of(by, Request("POST", OAI, query, FORM), *messages) == answered(whole)
+    assert answer_of(by, Request("POST", OAI, "verb=a", FORM), {"type": "http.request"}) == answered("verb=a")
+    assert answer_of(by, Request("POST", OAI, "", FORM), {"type": "http.disconnect"}) == Response(400)
 
 
 def failing(error: Exception) -> Callable[[str], bytes]:
@@ -201,15 +201,15 @@ def test_each_refusal_is_a_sentence_with_its_status_and_headers() -> None:
         )
 
     by, full = handler(), {"type": "http.request", "body": b"x" * 16_385}
-    assert asked(by, Request("GET", f"{OAI}/x", "", {})) == refused(404, "there is no such page here")
+    assert answer_of(by, Request("GET", f"{OAI}/x", "", {})) == refused(404, "there is no such page here")
     only = refused(405, "only GET, HEAD and POST are understood here", ("allow", "GET, HEAD, POST"))
-    assert asked(by, Request("PUT", OAI, "", {})) == only
+    assert answer_of(by, Request("PUT", OAI, "", {})) == only
     kind = "a question is a form: Content-Type: application/x-www-form-urlencoded"
-    assert asked(by, Request("POST", OAI, "", {b"content-type": b"text/xml"})) == refused(415, kind)
+    assert answer_of(by, Request("POST", OAI, "", {b"content-type": b"text/xml"})) == refused(415, kind)
     long = "the body is too long: at most 16384 bytes are read"
-    assert asked(by, Request("POST", OAI, "", FORM), full) == refused(413, long)
+    assert answer_of(by, Request("POST", OAI, "", FORM), full) == refused(413, long)
     ready = handler(failing(SetupError("not {what}", what="\ud800")))
-    assert asked(ready, Request("GET", OAI, "", {})) == refused(503, "not \ud800", LATER)
+    assert answer_of(ready, Request("GET", OAI, "", {})) == refused(503, "not \ud800", LATER)
 
 
 def test_so_many_questions_wait_of_all_harvesters_and_half_as_many_of_one() -> None:

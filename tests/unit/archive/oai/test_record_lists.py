@@ -12,10 +12,8 @@ import pytest
 from ibi.archive.oai import lists
 from ibi.archive.oai.lists import LIFETIME, ListPosition, RecordLists, ResumptionTokens
 from ibi.archive.oai.request import OaiError, OaiRequest
-from ibi.archive.search import index as index_module
 from ibi.archive.search.index import SearchIndex
-from ibi.archive.search.index_writer import EntryUpdate, IndexState, IndexTransaction
-from ibi.archive.search.words import ItemWords
+from support.archive.search_fixture import update, words, write_index
 
 NOW = 1_700_000_000
 EXPIRES = NOW + LIFETIME
@@ -37,21 +35,12 @@ class CountingIndex(SearchIndex):
 
 def write(folder: Path, stamps: Sequence[int], since: int = 1) -> None:
     """Write items with these stamps, numbered from `since` on: data sets in Portuguese, open to all."""
-    data = ItemWords("", (), "", "", "", 0, "pt", "Dataset")
-    of_service = data._replace(language="en", kind="Service")
-    updates = [
-        EntryUpdate(
-            number=number, removed=False, shown=True, content_type="Data", name=f"a.example/{number}",
-            modified=0, changed_at=0, events=1, described_by=0, open=True, embargo="",
-            words=of_service if number == SERVICE else data,
-        )
-        for number in range(since, since + len(stamps))
-    ]  # fmt: skip
-    path = folder / index_module.FILE
-    with closing(index_module.open_to_write(path)) as database, index_module.transaction(database):
-        transaction = IndexTransaction(database)
-        transaction.put(updates, lambda each: stamps[each.number - since], building=True)
-        IndexState(0, 0, "", 0, None, None).keep(database)
+    data, of_service = words(language="pt", kind="Dataset"), words(language="en", kind="Service")
+    numbered = enumerate(stamps, since)
+    write_index(
+        folder,
+        *(update(each, of_service if each == SERVICE else data, changed_at=at) for each, at in numbered),
+    )
 
 
 @pytest.fixture
@@ -65,14 +54,14 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CountingI
 
 
 def request(
-    verb: str = "ListRecords", first: int | None = None, last: int | None = None, **words: str
+    verb: str = "ListRecords", first: int | None = None, last: int | None = None, **more: str
 ) -> OaiRequest:
-    return OaiRequest(verb, {"metadataPrefix": "oai_dc"} | words, first, last)
+    return OaiRequest(verb, {"metadataPrefix": "oai_dc"} | more, first, last)
 
 
-def page(index: SearchIndex, asked: OaiRequest, service: int = SERVICE) -> tuple[list[int], str, str]:
+def page(index: SearchIndex, question: OaiRequest, service: int = SERVICE) -> tuple[list[int], str, str]:
     """The numbers of a page, its format, and the end of its list."""
-    entries, prefix, end = RecordLists(index, TOKENS, service).page(asked, PREFIXES)
+    entries, prefix, end = RecordLists(index, TOKENS, service).page(question, PREFIXES)
     return [each.number for each in entries], prefix, end
 
 
@@ -80,12 +69,12 @@ def token(end: str) -> str:
     return end.partition(">")[2].partition("<")[0]
 
 
-def walked(index: SearchIndex, asked: OaiRequest, service: int = SERVICE) -> list[tuple[list[int], str]]:
+def walked(index: SearchIndex, question: OaiRequest, service: int = SERVICE) -> list[tuple[list[int], str]]:
     """The numbers of all pages of a list, each with its end."""
-    numbers, _, end = page(index, asked, service)
+    numbers, _, end = page(index, question, service)
     found = [(numbers, end)]
     while token(end):
-        numbers, _, end = page(index, OaiRequest(asked.verb, {"resumptionToken": token(end)}), service)
+        numbers, _, end = page(index, OaiRequest(question.verb, {"resumptionToken": token(end)}), service)
         found.append((numbers, end))
     return found
 
@@ -111,10 +100,10 @@ def test_each_page_says_where_the_list_goes_on_and_how_long_it_is(index: Countin
 
 
 def test_a_list_keeps_what_was_asked_for_until_its_end(index: CountingIndex) -> None:
-    asked = request("ListIdentifiers", 20, 39, metadataPrefix="datacite", set="language-pt")
-    assert page(index, asked) == ([3, 4, 5], "datacite", "")  # exactly a page is the whole list
-    asked = request("ListIdentifiers", 0, 30, metadataPrefix="datacite", set="language-pt")
-    numbers, prefix, end = page(index, asked)
+    question = request("ListIdentifiers", 20, 39, metadataPrefix="datacite", set="language-pt")
+    assert page(index, question) == ([3, 4, 5], "datacite", "")  # exactly a page is the whole list
+    question = request("ListIdentifiers", 0, 30, metadataPrefix="datacite", set="language-pt")
+    numbers, prefix, end = page(index, question)
     assert (numbers, prefix) == ([1, 3, 4], "datacite")
     position = ListPosition("ListIdentifiers", "datacite", "language-pt", 0, 30, 20, 4, 3, 4, EXPIRES)
     assert TOKENS.read(token(end), "ListIdentifiers") == position
@@ -175,7 +164,7 @@ def test_each_refusal_of_a_list_has_its_code_and_its_sentence(index: CountingInd
     foreign = "this is no resumptionToken of this repository, or it has expired"
     other = TOKENS.write(ListPosition("ListRecords", "marcxml", "", None, None, 0, 0, 1, 5, EXPIRES))
     nothing = "there are no records that were changed then, or in this set"
-    for asked, code, words in (
+    for question, code, sentence in (
         (OaiRequest("ListRecords", {"resumptionToken": "x"}), "badResumptionToken", foreign),
         (OaiRequest("ListRecords", {"resumptionToken": other}), "badResumptionToken", foreign),
         (
@@ -188,5 +177,5 @@ def test_each_refusal_of_a_list_has_its_code_and_its_sentence(index: CountingInd
         (request(set="person-x"), "noRecordsMatch", nothing),
     ):
         with pytest.raises(OaiError) as caught:
-            page(index, asked)
-        assert (caught.value.code, caught.value.words, str(caught.value)) == (code, words, words)
+            page(index, question)
+        assert (caught.value.code, caught.value.words, str(caught.value)) == (code, sentence, sentence)

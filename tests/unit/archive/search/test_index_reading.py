@@ -25,7 +25,7 @@ from ibi.archive.search.index import (
     transaction,
     unusable,
 )
-from support.archive.direct_index import update, words, write_index
+from support.archive.search_fixture import update, words, write_index
 
 STAMPS = {1: 10, 2: 10, 3: 9, 4: 20, 5: 20, 6: 30}
 REMOVED, HIDDEN, CLOSED = 2, 4, 5

@@ -20,8 +20,7 @@ from ibi.archive.search.indexing import DatingBounds, note_lag, read_dating
 from ibi.archive.search.words import PRIVATE
 from ibi.archive.store.tables.listings import CataloguePosition
 from support.archive.archive_fixture import NOW, NewArchive
-from support.archive.direct_index import numbered, update, words
-from support.archive.search_fixture import indexer_of, item
+from support.archive.search_fixture import indexer_of, item, numbered, update, words
 
 WHOLE = words(
     "Sensoriamento", people=("Câmara, Gilberto", "Silva, Ana", "Costa, C."), all_people="Câmara Silva Costa",
@@ -47,10 +46,10 @@ def test_an_entry_is_written_with_its_words_its_counts_and_its_sheet(database: s
          "2030-01-01", "Rivers\nWater"),
     ]  # fmt: skip
     found = database.execute("SELECT rowid, title, people, subject, abstract, marks FROM words").fetchall()
-    ((number, title, people, subject, abstract, marks),) = found
+    ((number, title, people, subject, abstract, listed),) = found
     assert (number, title, people) == (7, "Sensoriamento", "Câmara Silva Costa")
     assert (subject, abstract) == ("Rivers 10.1/x", "About")
-    assert [word[:2] for word in marks.split()] == [f"{PRIVATE}{letter}" for letter in "kpppssyl"]
+    assert [word[:2] for word in listed.split()] == [f"{PRIVATE}{letter}" for letter in "kpppssyl"]
     assert database.execute(FACETS).fetchall() == [
         ("kind", "Text", "", 1), ("language", "pt", "", 1), ("letter", "c", "", 1), ("letter", "s", "", 1),
         ("person", "camara gilberto", "Câmara, Gilberto", 1), ("person", "costa c", "Costa, C.", 1),
@@ -157,7 +156,8 @@ def test_an_index_is_up_to_date_only_with_all_items_and_all_events() -> None:
 def test_the_feed_is_skipped_where_it_has_nothing_to_tell_or_no_longer_tells_it(
     state: IndexState, position: CataloguePosition, changes: dict[str, int]
 ) -> None:
-    assert state.after_new_items(position) == state._replace(**changes)
+    expected = state._replace(**changes)  # type: ignore[arg-type]  # none of them is the name
+    assert state.after_new_items(position) == expected
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from ibi.archive.search import search as looking
 from ibi.archive.search.index import CpuBudget, IndexEntry, SearchIndex
 from ibi.archive.search.index_writer import EntryUpdate
 from ibi.archive.search.search import (
-    PER_PAGE,
     FacetValue,
     SearchHit,
     SearchResults,
@@ -25,11 +24,10 @@ from ibi.archive.search.search import (
     numbers_by_change,
     search,
 )
-from ibi.archive.search.words import NO_YEAR, SearchQuery
+from ibi.archive.search.words import NO_YEAR, PER_PAGE, SearchQuery
 from ibi.identifier.forms import IBIForms, parse_ibi
 from support.archive.archive_fixture import NewArchive
-from support.archive.direct_index import numbered, update, words, write_index
-from support.archive.search_fixture import item
+from support.archive.search_fixture import item, numbered, update, words, write_index
 
 Made = Callable[..., SearchIndex]
 
@@ -201,14 +199,14 @@ def test_a_word_that_very_many_items_have_is_not_taken_as_a_beginning(
 ) -> None:
     monkeypatch.setattr(looking, "LOOKED_AT", 2)
     index = made(*numbered(range(1, whole + 1), words("Water")), update(9, words("Waters")))
-    asked = list[str]()
+    searched = list[str]()
     rows = index.rows
 
-    def told(statement: str, values: Any = (), budget: CpuBudget | None = None) -> list[Any]:
-        asked.extend([values["match"]] if "MATCH" in statement else [])
+    def counted(statement: str, values: Any = (), budget: CpuBudget | None = None) -> list[Any]:
+        searched.extend([values["match"]] if "MATCH" in statement else [])
         return rows(statement, values, budget)
 
-    monkeypatch.setattr(index, "rows", told)
+    monkeypatch.setattr(index, "rows", counted)
     results = search(index, SearchQuery(text="water"))
     begun = whole <= 2
     assert numbers(results) == [[9, 1], [9, 2], [3, 2]][whole - 1]
@@ -217,7 +215,7 @@ def test_a_word_that_very_many_items_have_is_not_taken_as_a_beginning(
     # Those with the word in the title are enough, if more have it than are looked at.
     looked_for = ['"water"', '"water" *'] if begun else ['"water"']
     places = ("title", "title people subject") if whole == 1 else ("title",)
-    assert asked[: -len(looked_for)] == [
+    assert searched[: -len(looked_for)] == [
         *looked_for,
         *(f"{{{place}}} : ({looked_for[-1]})" for place in places),
     ]
@@ -288,8 +286,8 @@ def test_a_hit_tells_programs_what_it_is() -> None:
 
 def test_hits_are_what_the_catalogue_has_now(archive: NewArchive) -> None:
     teller = item(1, "Told", contenttype="Metadata")
-    told, gone = item(2, metadata_item=teller["rep"]), item(4, "Gone")
-    archive.load(teller, told, item(3, "Three"), gone, item(5))
+    described, gone = item(2, metadata_item=teller["rep"]), item(4, "Gone")
+    archive.load(teller, described, item(3, "Three"), gone, item(5))
     with archive.item_store.unit_of_work("maria") as work:
         work.remove(work.get(parse_ibi(str(gone["rep"]))))
     entries = [entry(number) for number in (99, 6, 5, 4, 3)]

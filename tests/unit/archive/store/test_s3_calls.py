@@ -17,7 +17,7 @@ from obstore.exceptions import GenericError, PermissionDeniedError, Unauthentica
 from ibi.archive.store import s3_client
 from ibi.archive.store.s3_client import KeyFile, S3Client
 from ibi.errors import SetupError, StoreSilent
-from support.archive.memory_s3 import ENDPOINT, PLACE, MemoryS3, memory_s3
+from support.engines.memory_s3 import ENDPOINT, PLACE, MemoryS3, memory_s3
 
 SERVICE = "archive.example/w/2020/01.01.00.00"
 NO_KEYS = f"the keys for {PLACE} are refused by {ENDPOINT}: check AWS_ACCESS_KEY_ID and its secret"
@@ -226,12 +226,12 @@ def test_after_a_call_that_took_long_all_calls_fail_at_once_for_two_seconds(
     assert len(bucket.calls) == 2  # a second is not long
     bucket.seconds = 1.5
     assert str(refusal(lambda: client.size("a"))) == silent("odd")
-    asked = len(bucket.calls)
+    before = len(bucket.calls)
     for seconds in (0, 1.75):
         bucket.now += seconds
         for act in every(client).values():
             assert str(refusal(act)) == silent("it did not answer in time")
-    assert len(bucket.calls) == asked
+    assert len(bucket.calls) == before
     bucket.now += 0.25
     bucket.failing, bucket.seconds = None, 9.0
     client.put("a", b"x", 1, "")

@@ -8,9 +8,11 @@ import hashlib
 import io
 import logging
 import stat
+import threading
 from collections.abc import Iterator
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,11 +22,11 @@ from ibi.archive.model.item_json import read_item
 from ibi.archive.store import s3_files
 from ibi.archive.store.item_changes import deposit
 from ibi.archive.store.s3_files import UNLISTED_SECONDS, S3File, S3Files
-from ibi.errors import SetupError
+from ibi.errors import BadItem, SetupError
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.runtime.durable_files import locked_file
 from support.archive.archive_fixture import NewArchive
-from support.archive.memory_s3 import ENDPOINT, PLACE, MemoryS3, memory_s3
+from support.engines.memory_s3 import ENDPOINT, PLACE, MemoryS3, memory_s3
 
 NAME = "a.example/b/2010/01.01.00.00"
 FORMS = IBIForms.parse(f"rep {NAME}")
@@ -94,12 +96,15 @@ def test_files_are_put_hashed_and_copied_to_their_places(
     )  # fmt: skip
     objects = sorted(f"{DOC}/{digest(content)}" for content in (contents["a.txt"], contents["b.html"]))
     assert bucket.names() == sorted([*objects, f"col/{NAME}/item.json", "ibi-archive.json"])
-    puts = [
-        (key, content, attributes["Content-Type"]) for key, content, attributes, *_ in calls(bucket, "put")
+    puts = [each[:3] for each in calls(bucket, "put") if each[0] != "ibi-archive.json"]
+    kinds = [
+        (type(content) is bytes, kind["Content-Type"])
+        for key, content, kind in puts
+        if key.startswith("staging")
     ]
-    kinds = [(type(content) is bytes, kind) for key, content, kind in puts if key.startswith("staging")]
     assert kinds == [(True, "text/plain"), (False, "text/html"), (True, "text/plain")]
-    assert [kind for key, _, kind in puts if key.endswith("/item.json")] == ["application/json"]
+    [sidecar] = [kind for key, _, kind in puts if key.endswith("/item.json")]
+    assert sidecar == {"Content-Type": "application/json"}
     for file in held_files(archive):
         with files.open(FORMS, file) as opened:
             assert opened.readable()
@@ -287,8 +292,8 @@ def test_what_cannot_be_deleted_now_is_told_and_stays(
 
     monkeypatch.setattr(files.client, "delete", refuse)
     assert not files.put(FORMS, stored("a.txt", b"one"), io.BytesIO(b"two"))
-    told = [(each.levelname, each.getMessage()) for each in caplog.records]
-    assert told == [("WARNING", "objects that are not needed stay for a day: not now")]
+    logged = [(each.levelname, each.getMessage()) for each in caplog.records]
+    assert logged == [("WARNING", "objects that are not needed stay for a day: not now")]
 
 
 def test_readers_are_sent_to_placed_files_only_where_it_is_wanted(
@@ -334,3 +339,103 @@ def test_any_number_may_stage_but_none_while_files_are_moved(files: S3Files, arc
             locked_file(archive.data / "settle.lock", fcntl.LOCK_EX | fcntl.LOCK_NB),
         ):
             pass
+
+
+def test_a_place_is_checked_before_anything_is_put_there(
+    files: S3Files, archive: NewArchive, bucket: MemoryS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(S3Files, "place_files", lambda *_: None)
+        put(archive, {"a.txt": b"one"})
+    before = bucket.names()
+    for act in (
+        lambda other: other.check(),
+        lambda other: other.write_sidecar(FORMS, b"x"),
+        lambda other: other.stage_stream("a.txt").finish(),
+        lambda other: other.place_files(archive.catalogue),
+        lambda other: other.remove_old_unlisted(archive.catalogue, 4e9),
+        lambda other: list(other.sidecars()),
+        lambda other: other.create_folders(),
+    ):
+        with pytest.raises(SetupError, match="belongs to another Archive"):
+            act(S3Files(archive.data, PLACE, "other.example/w/2020/01.01.00.00"))
+    assert bucket.names() == before
+    files.place_files(archive.catalogue)
+    assert files.where == PLACE
+
+
+def test_who_has_lost_the_right_to_place_files_changes_nothing(
+    files: S3Files, archive: NewArchive, bucket: MemoryS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(archive, {"a.txt": b"one"})
+    with monkeypatch.context() as patch:
+        patch.setattr(S3Files, "place_files", lambda *_: None)
+        with archive.item_store.unit_of_work("maria") as work:
+            staging = files.stage_stream("b.txt")
+            staging.write(b"two")
+            held = work.get(parse_ibi(NAME))
+            work.change(held, replace(held, files=()), [staging.finish()])
+    bucket.store.put("staging/left", b"x")
+    before, removed = bucket.names(), archive.catalogue.paths_to_remove()
+
+    @contextmanager
+    def lost() -> Iterator[Any]:
+        def check() -> None:
+            raise SetupError("the right was lost")
+
+        yield check
+
+    monkeypatch.setattr(files, "placing", lost)
+    for act in (
+        lambda: files.place_files(archive.catalogue),
+        lambda: files.remove_old_unlisted(archive.catalogue, 4e9),
+    ):
+        with pytest.raises(SetupError, match="the right was lost"):
+            act()
+    assert (bucket.names(), archive.catalogue.paths_to_remove()) == (before, removed)
+    assert [file.name for file in held_files(archive) if file.staged] == ["b.txt"]
+
+
+def test_a_received_file_has_a_random_name_and_goes_when_it_is_not_needed(
+    files: S3Files, bucket: MemoryS3
+) -> None:
+    staged = [files.stage_stream("a.txt").finish() for _ in range(2)]
+    assert len({each.staged for each in staged}) == 2
+    assert {len(each.staged) for each in staged} == {32}
+    files.discard(staged[0])
+    for _ in range(3000):
+        if f"staging/{staged[0].staged}" not in bucket.names():
+            break
+        threading.Event().wait(0.005)
+    assert bucket.names() == ["ibi-archive.json", f"staging/{staged[1].staged}"]
+    receiving = files.stage_stream("b.txt")
+    receiving.discard()
+    receiving.discard()
+    with pytest.raises(ValueError, match="closed file"):
+        receiving.write(b"x")
+
+
+def test_names_that_a_folder_would_refuse_are_refused_here(files: S3Files) -> None:
+    for name in ("../x", "a//b", "x" * 300):
+        with pytest.raises(BadItem):
+            files.stage_stream(name)
+        with pytest.raises(BadItem):
+            files.open(FORMS, replace(stored("a.txt", b"one"), name=name))
+
+
+def test_where_no_file_can_be_received_the_folder_is_told(
+    bucket: MemoryS3, tmp_path: Path, archive: NewArchive
+) -> None:
+    del bucket
+    data = tmp_path / "data"
+    made = S3Files(data, PLACE, "x")
+    made.create_folders()
+    (data / "staging").rmdir()
+    with made.staging_session(archive.catalogue):
+        assert (data / "staging").is_dir()
+    (tmp_path / "file").touch()
+    no_folder = S3Files(tmp_path / "file", PLACE, "x")
+    for session in (no_folder.staging_session(archive.catalogue), no_folder.placing()):
+        with pytest.raises(SetupError) as refused, session:
+            pass
+        assert str(refused.value) == f"no file can be kept in {tmp_path / 'file'}: Not a directory"

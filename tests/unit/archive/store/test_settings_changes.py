@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -106,42 +107,74 @@ def test_what_stays_as_it_is_has_not_changed() -> None:
     assert change_settings(settings_for("a.example"), {"reuse_seconds": 60}).changed == ()
 
 
+HOST = "an address is a host, perhaps with a port: archive.example.org:8080"
+NO_IP = "this is not an IP address"
+NO_MAIL = "the address of the administrator is a mail address"
+NO_NETWORK = "this is no address or network"
+NO_LOCATION = "the internal location is a path such as /internal/, and this is not"
+WHOLE, RATE = "is a whole number from", "is a number from 0 to 100000"
+
+
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "sentence"),
     [
-        {"address": "http://a.example"},
-        {"address": "a.example:99999"},
-        {"ip": "a.example"},
-        {"admin": "nobody"},
-        {"admin": "a b@c"},
-        {"networks": ("10.0.0.1/8",)},
-        {"trusted_resolvers": ("resolver.example",)},
-        {"trusted_proxies": ("10.0.0.0/99",)},
-        {"aliases": ("a/b",)},
-        {"reuse_seconds": 86_401},
-        {"largest_upload": 0},
-        {"audit_days": 10_000},
-        {"refresh_hours": 9_000},
-        {"page_rate": -1.0},
-        {"page_rate": float("nan")},
-        {"costly_rate": float("inf")},
-        {"page_burst": 0},
-        {"costly_burst": 1 << 40},
-        {"mint_host": "b.localhost"},
-        {"mint_ip": "300.1.1.1"},
-        {"granularity": "7"},
-        {"geo_database": "/nowhere/at/all.mmdb"},
-        {"accel_prefix": "internal"},
-        {"accel_prefix": "/a/../b"},
-        {"accel_prefix": "/a b"},
-        {"files_group": "no such group"},
+        ({"address": "http://a.example"}, HOST),
+        ({"address": "a.example:99999"}, HOST),
+        ({"aliases": ("a/b",)}, HOST),
+        ({"ip": "a.example"}, NO_IP),
+        ({"mint_ip": "300.1.1.1"}, NO_IP),
+        ({"admin": "nobody"}, f"{NO_MAIL}: nobody"),
+        ({"admin": "a b@c"}, f"{NO_MAIL}: a b@c"),
+        ({"networks": ("10.0.0.1/8",)}, f"{NO_NETWORK}: 10.0.0.1/8 has host bits set"),
+        ({"trusted_resolvers": ("resolver.example",)},
+         f"{NO_NETWORK}: 'resolver.example' does not appear to be an IPv4 or IPv6 network"),
+        ({"trusted_proxies": ("10.0.0.0/99",)},
+         f"{NO_NETWORK}: '10.0.0.0/99' does not appear to be an IPv4 or IPv6 network"),
+        ({"reuse_seconds": 86_401}, f"reuse_seconds {WHOLE} 0 to 86400"),
+        ({"largest_upload": 0}, f"largest_upload {WHOLE} 1 to 1125899906842624"),
+        ({"audit_days": 10_000}, f"audit_days {WHOLE} 0 to 3650"),
+        ({"refresh_hours": 9_000}, f"refresh_hours {WHOLE} 0 to 8760"),
+        ({"page_rate": -1.0}, f"page_rate {RATE}"),
+        ({"page_rate": float("nan")}, f"page_rate {RATE}"),
+        ({"costly_rate": float("inf")}, f"costly_rate {RATE}"),
+        ({"page_burst": 0}, f"page_burst {WHOLE} 1 to 1000000"),
+        ({"costly_burst": 1 << 40}, f"costly_burst {WHOLE} 1 to 1000000"),
+        ({"granularity": "7"}, "a granularity is 60, 1, 0.1, 0.01, ... down to 0.000000001 seconds"),
+        ({"accel_prefix": "internal"}, f"{NO_LOCATION}: internal"),
+        ({"accel_prefix": "/a/../b"}, f"{NO_LOCATION}: /a/../b"),
+        ({"accel_prefix": "/a b"}, f"{NO_LOCATION}: /a b"),
+        ({"files_group": "no such group"}, "this machine has no group no such group"),
     ],
     ids=str,
-)
-def test_what_cannot_be_is_refused_before_anything_is_written(changes: dict[str, object]) -> None:
+)  # fmt: skip
+def test_what_cannot_be_is_refused_before_anything_is_written(
+    changes: dict[str, object], sentence: str
+) -> None:
     with pytest.raises(IbiError) as found:
         change_settings(settings_for("a.example"), changes)
-    assert "\n" not in str(found.value)
+    assert str(found.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"public_url": "http://a.example/"}, {"public_url": "http://a.example"}),
+        ({"ip": "192.88.98.1"}, {"ip": "192.88.98.1"}),
+        ({"aliases": ("", "b.example", "c.example", "b.example")}, {"aliases": ("b.example", "c.example")}),
+        ({"address": "b.example", "aliases": ("c.example", "B.example")},
+         {"address": "b.example", "aliases": ("c.example", "a.example")}),
+        ({"backup_folder": "a/../b"}, {"backup_folder": str(Path("b").resolve())}),
+        ({"geo_database": __file__}, {"geo_database": str(Path(__file__).resolve())}),
+        ({"backup_folder": "", "geo_database": "", "files_group": "", "mint_ip": ""}, {}),
+        ({"trusted_proxies": ("", "10.0.0.1", "10.0.0.1/32")}, {"trusted_proxies": ("10.0.0.1/32",)}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_value_is_kept_in_one_form(given: dict[str, object], kept: dict[str, object]) -> None:
+    before = settings_for("a.example")
+    found = change_settings(before, given)
+    assert found.settings == replace(before, **kept)  # type: ignore[arg-type]  # what a test gives is right
+    assert found.changed == tuple(kept)
 
 
 @pytest.mark.parametrize(

@@ -145,14 +145,14 @@ def test_of_two_threads_that_find_it_at_once_one_has_it_looked_for(
 ) -> None:
     server.looks = [server.soon, server.soon]
     server.seconds = 1.1
-    before, together, said = set(threading.enumerate()), threading.Barrier(2), threading.Barrier(2)
+    before, together, meeting = set(threading.enumerate()), threading.Barrier(2), threading.Barrier(2)
     server.meet = lambda: together.wait(30)
     getpid = os.getpid
 
     def slow() -> int:
         if together.n_waiting == 0 and server.attempts == 2 and threading.current_thread() in asking:
             with suppress(threading.BrokenBarrierError):
-                said.wait(0.2)  # only a thread that is alone here waits so long
+                meeting.wait(0.2)  # only a thread that is alone here waits so long
         return getpid()
 
     monkeypatch.setattr(os, "getpid", slow)
@@ -165,7 +165,7 @@ def test_of_two_threads_that_find_it_at_once_one_has_it_looked_for(
     assert [each.daemon for each in lookers(before)] == [True]
 
 
-def test_nobody_looks_for_the_server_of_an_engine_that_is_gone(server: Server) -> None:
+def test_the_server_of_an_engine_that_is_gone_is_not_looked_for(server: Server) -> None:
     server.looks = [server.late]
     server.seconds = 1.1
     before = set(threading.enumerate())
