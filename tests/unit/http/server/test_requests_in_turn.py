@@ -64,6 +64,36 @@ A_TURN = " | ".join(f"302, from: /fast/{number}" for number in range(17))
         "0 bytes",
     ),
     Play(
+        "a target with a control character",
+        (FAST, get("/fast\x7f")),
+        f"0 302, from: /fast; 0 {NOT_HTTP}; 0 closed",
+        "at once GET /fast of 192.0.2.7",
+    ),
+    Play(
+        "a target with a fragment",
+        (FAST, get("/fast#x")),
+        "0 302, from: /fast; 0 200, from: /fast; 20 closed",
+        "at once GET /fast of 192.0.2.7; app GET /fast; 0 bytes",
+    ),
+    Play(
+        "another version",
+        (FAST, FAST.replace(b"HTTP/1.1", b"HTTP/1.0")),
+        "0 302, from: /fast; 0 200, from: /fast, connection: close; 0 closed",
+        "at once GET /fast of 192.0.2.7; app GET /fast; 0 bytes",
+    ),
+    Play(
+        "another method",
+        (FAST, FAST.replace(b"GET", b"PUT")),
+        f"0 302, from: /fast; 0 200, {FIRST_ID}, from: /fast; 20 closed",
+        "at once GET /fast of 192.0.2.7; app PUT /fast; 0 bytes",
+    ),
+    Play(
+        "blank lines between",
+        (FAST, b"\r\n", FAST + b"\r\n", FAST),
+        "0 302, from: /fast; 0 302, from: /fast; 0 302, from: /fast; 20 closed",
+        "at once GET /fast of 192.0.2.7; at once GET /fast of 192.0.2.7; at once GET /fast of 192.0.2.7",
+    ),
+    Play(
         "declined ones between",
         (FAST, get("/slow"), 0, get("/slow"), 0, FAST, FAST),
         "0 302, from: /fast; 0 200, from: /slow; 0 200, from: /slow; 0 302, from: /fast; "
