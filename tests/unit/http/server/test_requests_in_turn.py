@@ -227,12 +227,12 @@ def test_how_requests_follow_one_another(play: Play) -> None:
         hooks=True,
     ),
     Play("the end in a head", (b"GET /", "ends"), "0 closed"),
-    Play("the end in a body", (post(3), "ends"), "0 closed", "app POST /a; client gone"),
+    Play("the end in a body", (post(3), "ends"), "0 closed", "app POST /a; client gone at 0"),
     Play(
         "gone while an answer is awaited",
         (WAIT, 1.0, "goes"),
         "1 gone",
-        "at once GET /wait/3 of 192.0.2.7; app GET /wait/3; client gone",
+        "at once GET /wait/3 of 192.0.2.7; app GET /wait/3; client gone at 3",
     ),
     Play(
         "gone while a later answer is awaited",
@@ -241,7 +241,7 @@ def test_how_requests_follow_one_another(play: Play) -> None:
         "at once GET /fast of 192.0.2.7; repeat /later; later /later of 192.0.2.7",
         hooks=True,
     ),
-    Play("gone in a body", (post(3), 1.0, "goes"), "1 gone", "app POST /a; client gone"),
+    Play("gone in a body", (post(3), 1.0, "goes"), "1 gone", "app POST /a; client gone at 1"),
 )
 def test_how_a_client_ends_a_connection(play: Play) -> None:
     assert outcome(play) == (play.seen, play.heard)
