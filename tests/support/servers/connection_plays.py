@@ -61,7 +61,8 @@ class Hooks:
         while message.get("more_body"):
             message = await receive()
             if message["type"] == "http.disconnect":
-                self.heard.append("client gone")
+                second = round(asyncio.get_running_loop().time() - 1_000, 3)
+                self.heard.append(f"client gone at {second:g}")
                 return False
             size += len(message["body"])
         self.heard.append(f"{size} bytes")

@@ -8,7 +8,7 @@ DATE = b"Sun, 22 Nov 2026 09:00:0%d GMT"
 
 
 def test_an_answer_begins_with_its_status_and_the_headers_of_this_second() -> None:
-    config = Config("a:app")
+    config = Config("a:app", log_config=None)
     for second in (1, 2, 1):
         headers = [(b"date", DATE % second), (b"server", b"x")]
         for _ in range(2):
@@ -18,11 +18,11 @@ def test_an_answer_begins_with_its_status_and_the_headers_of_this_second() -> No
                 assert config.known_first_lines[status] == expected
         assert config.first_lines_of is headers
         assert config.known_first_lines.keys() == {200, 404}
-    assert Config("a:app").first_lines_of is None
+    assert Config("a:app", log_config=None).first_lines_of is None
 
 
 def test_a_service_that_stops_leaves_all_requests_to_the_application() -> None:
-    config = Config("a:app")
+    config = Config("a:app", log_config=None)
     assert (config.stopping, config.largest_body) == (False, 0)
     hooks = {"at_once": lambda *_: None, "repeat": lambda *_: None, "later": lambda *_: False}
     for name, hook in hooks.items():

@@ -9,7 +9,9 @@ from support.servers.connection_plays import (
     FAST,
     FIRST_ID,
     HEAD_TOO_LONG,
+    LARGEST,
     NOT_HTTP,
+    TOO_LARGE,
     WAIT,
     Play,
     all_of,
@@ -62,6 +64,54 @@ A_TURN = " | ".join(f"302, from: /fast/{number}" for number in range(17))
         "at once GET /fast of 192.0.2.7; at once GET /fast/1 of 192.0.2.7; "
         "at once HEAD /fast of 192.0.2.7; at once HEAD /slow of 192.0.2.7; app HEAD /slow; "
         "0 bytes",
+    ),
+    Play(
+        "a target with a control character",
+        (FAST, get("/fast\x7f")),
+        f"0 302, from: /fast; 0 {NOT_HTTP}; 0 closed",
+        "at once GET /fast of 192.0.2.7",
+    ),
+    Play(
+        "a target with a fragment",
+        (FAST, get("/fast#x")),
+        "0 302, from: /fast; 0 200, from: /fast; 20 closed",
+        "at once GET /fast of 192.0.2.7; app GET /fast; 0 bytes",
+    ),
+    Play(
+        "another version",
+        (FAST, FAST.replace(b"HTTP/1.1", b"HTTP/1.0")),
+        "0 302, from: /fast; 0 200, from: /fast, connection: close; 0 closed",
+        "at once GET /fast of 192.0.2.7; app GET /fast; 0 bytes",
+    ),
+    Play(
+        "another method",
+        (FAST, FAST.replace(b"GET", b"PUT")),
+        f"0 302, from: /fast; 0 200, {FIRST_ID}, from: /fast; 20 closed",
+        "at once GET /fast of 192.0.2.7; app PUT /fast; 0 bytes",
+    ),
+    Play(
+        "blank lines between",
+        (FAST, b"\r\n", FAST + b"\r\n", FAST),
+        "0 302, from: /fast; 0 302, from: /fast; 0 302, from: /fast; 20 closed",
+        "at once GET /fast of 192.0.2.7; at once GET /fast of 192.0.2.7; at once GET /fast of 192.0.2.7",
+    ),
+    Play(
+        "later, just before an idle connection would have ended",
+        (FAST, 18.0, get("/later")),
+        "0 302, from: /fast; 21 200, from: /later; 41 closed",
+        "at once GET /fast of 192.0.2.7; repeat /later; later /later of 192.0.2.7",
+        hooks=True,
+    ),
+    Play(
+        "one that is refused between others",
+        (WAIT + get("/fast", "host: y") + FAST,),
+        "0 paused; 3 200, from: /wait/3; 3 400, connection: close, the request must name one host; 3 closed",
+        "at once GET /wait/3 of 192.0.2.7; app GET /wait/3; 0 bytes",
+    ),
+    Play(
+        "one that is too large before another",
+        (post(LARGEST + 1) + FAST,),
+        f"0 {TOO_LARGE}; 2 closed",
     ),
     Play(
         "declined ones between",
@@ -177,12 +227,12 @@ def test_how_requests_follow_one_another(play: Play) -> None:
         hooks=True,
     ),
     Play("the end in a head", (b"GET /", "ends"), "0 closed"),
-    Play("the end in a body", (post(3), "ends"), "0 closed", "app POST /a; client gone"),
+    Play("the end in a body", (post(3), "ends"), "0 closed", "app POST /a; client gone at 0"),
     Play(
         "gone while an answer is awaited",
         (WAIT, 1.0, "goes"),
         "1 gone",
-        "at once GET /wait/3 of 192.0.2.7; app GET /wait/3; client gone",
+        "at once GET /wait/3 of 192.0.2.7; app GET /wait/3; client gone at 3",
     ),
     Play(
         "gone while a later answer is awaited",
@@ -191,7 +241,7 @@ def test_how_requests_follow_one_another(play: Play) -> None:
         "at once GET /fast of 192.0.2.7; repeat /later; later /later of 192.0.2.7",
         hooks=True,
     ),
-    Play("gone in a body", (post(3), 1.0, "goes"), "1 gone", "app POST /a; client gone"),
+    Play("gone in a body", (post(3), 1.0, "goes"), "1 gone", "app POST /a; client gone at 1"),
 )
 def test_how_a_client_ends_a_connection(play: Play) -> None:
     assert outcome(play) == (play.seen, play.heard)

@@ -54,20 +54,20 @@ from support.servers.connection_plays import (
         "a small body that stops",
         (post(3), 1.0, b"a"),
         f"10 {LATE}; 10 closed",
-        "app POST /a; client gone",
+        "app POST /a; client gone at 10",
         largest=0,
     ),
     Play(
         "a large body that stops",
         (post(LARGEST), 1.5, b"x"),
         f"12 {LATE}; 14 closed",
-        "app POST /a; client gone",
+        "app POST /a; client gone at 12",
     ),
     Play(
         "a large body that drips",
         (post(LARGEST), *(0.999, b"x") * 70),
         f"61 {LATE}; 63 closed",
-        "app POST /a; client gone",
+        "app POST /a; client gone at 61",
     ),
     Play(
         "a large body that is just fast enough",
@@ -116,13 +116,13 @@ def test_how_long_a_client_is_waited_for(play: Play) -> None:
         "grown too large",
         (CHUNKED, b"186a0\r\n" + b"x" * LARGEST + b"\r\n", 1.0, b"1\r\nx\r\n", 1.0, b"0\r\n\r\n"),
         f"0 paused; 0 resumed; 1 {TOO_LARGE}; 3 closed",
-        "app POST /a; client gone",
+        "app POST /a; client gone at 1",
     ),
     Play(
         "too much framing",
         (CHUNKED, *[b"1;" + b"x" * 8000 + b"\r\ny\r\n"] * 3),
         f"0 {TOO_LONG}; 2 closed",
-        "app POST /a; client gone",
+        "app POST /a; client gone at 0",
     ),
     Play(
         "as much framing as there may be",
@@ -134,7 +134,7 @@ def test_how_long_a_client_is_waited_for(play: Play) -> None:
         "a byte more of framing",
         (CHUNKED, b"1;" + b"x" * (HEAD_BYTES + 9 - 7) + b"\r\ny\r\n", b"0\r\n\r\n"),
         f"0 {TOO_LONG}; 2 closed",
-        "app POST /a; client gone",
+        "app POST /a; client gone at 0",
     ),
     Play(
         "answered before it comes",
@@ -160,7 +160,7 @@ def test_how_long_a_client_is_waited_for(play: Play) -> None:
         f"0 200, {FIRST_ID}, from: /drip; 0 a; 3 b; 8 closed",
         "app POST /drip",
     ),
-    Play("not HTTP", (CHUNKED + b"x\r\n",), f"0 {NOT_HTTP}; 0 closed", "app POST /a; client gone"),
+    Play("not HTTP", (CHUNKED + b"x\r\n",), f"0 {NOT_HTTP}; 0 closed", "app POST /a; client gone at 0"),
     Play(
         "answered and not HTTP",
         (get("/early", "transfer-encoding: chunked", method="POST"), 1.0, b"x\r\n"),
