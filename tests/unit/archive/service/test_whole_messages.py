@@ -136,7 +136,7 @@ def test_an_acknowledgment_that_does_not_count_is_answered_with_its_reason(scene
 
 
 def test_a_notice_of_change_is_taken_where_copies_come_from_its_archive(scene: Scene) -> None:
-    notice = ChangeNotification(parse_name("a.example/w/2020/01.01.00.00"))  # type: ignore[arg-type]
+    notice = ChangeNotification(parse_name("a.example/w/2020/01.01.00.00"))  # type: ignore[arg-type]  # it is an IBI
     for copies, method in ((True, "GET"), (False, "GET"), (True, "HEAD")):
         found = scene.service(copies=copies).answer(request(notice.query(), method=method))
         taken = copies and method == "GET"
