@@ -178,7 +178,10 @@ def test_a_list_that_leads_nowhere_ends(archive: NewArchive) -> None:
     nowhere = PeerGarbled, "the list of records leads nowhere"
     empty = [page(token=str(number)) for number in range(101)]
     assert refusal_of(archive, *empty) == nowhere
-    assert harvested(archive, *empty[:100], page(item(1)))[0] == ImportReport(added=1)
+    # The list goes on where it broke off, and a hundred empty pages are borne after each page that has a record.
+    going_on = [*empty[:100], page(item(1), token="x"), *empty[:100], page(item(2))]
+    report, seen = harvested(archive, *going_on, since="2020-01-01")
+    assert (report, seen.urls[0]) == (ImportReport(added=2), f"{FIRST}&from=2020-01-01")
     assert refusal_of(archive, page(item(1), token="x" * 4097)) == nowhere
     long = "x" * 4096
     again = PeerGarbled, "the repository gives the same resumption token again and again"
