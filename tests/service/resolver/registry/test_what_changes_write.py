@@ -355,6 +355,9 @@ def test_a_list_writes_of_an_archive_what_it_says_and_nothing_that_it_knows_itse
     here = replace(archive, confirmed=True, url_hosts=())
     assert registry.archives() == (here, kept[0].included)
     assert registry.mirror("key", [listed(confirmed=False)], later) == MirrorChanges()
+    for issued in ("2026-01-02T00:04:01Z", later):  # each list counts, although it changes nothing
+        assert registry.mirror("key", [listed(confirmed=False)], issued) == MirrorChanges()
+        assert registry.mirrored_at("key") == issued
     assert registry.mirror("key", [listed("c.example", confirmed=False)], later) == MirrorChanges(changed=1)
     assert registry.archives()[0] == replace(
         archive, address="c.example", url_hosts=(), included_at=BEGIN + 300.0
