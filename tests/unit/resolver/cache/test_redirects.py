@@ -168,11 +168,11 @@ def test_each_half_takes_the_bytes_of_its_entries_at_first_after_a_turn_and_afte
             cache.put(b"/%d" % number, redirect(cache))  # in its own place
             halves.append((len(cache.newer), len(cache.older)))
         assert halves == [(number % full + 1, full if number >= full else 0) for number in range(9)]
-    cache.resize(2 * (size + 150))
+    one = RedirectCache(leases, 2 * (size + 150))
     names = ("item/1", "item/2")
     for number, halves_now in ((0, (1, 0)), (1, (1, 1))):
-        cache.put(b"/%d" % number, redirect(cache, names=names))
-        assert (len(cache.newer), len(cache.older)) == halves_now
+        one.put(b"/%d" % number, redirect(one, names=names))
+        assert (len(one.newer), len(one.older)) == halves_now
 
 
 def test_an_acknowledgment_takes_little_beside_the_response_that_it_repeats() -> None:
