@@ -79,3 +79,36 @@ def test_what_is_known_of_an_item_is_what_was_said_of_it_in_turn(tmp_path: Path,
         hints = HintCache(tmp_path / "hints")
     assert {name: hints.of(name) for name in names} == {name: item.hint for name, item in names.items()}
     hints.close()
+
+
+def test_while_the_evidence_does_not_record_no_holder_is_written_but_all_else_is(tmp_path: Path) -> None:
+    first, second, _ = SERVICES
+    names = [f"x.example/{number}/2020/01.01.00.00" for number in range(6)]
+    known, recorded = names[3:], True
+    hints = HintCache(tmp_path / "hints", recorded=lambda: recorded)
+    hints.remember(known, likely=first, original=first)
+    hints.flush()
+    recorded = False
+    hints.remember(names[:1], likely=second, original=second, early=True)
+    hints.removed(names[1:2], second)
+    hints.moved(names[2:3], second)
+    hints.moved(names[3:4], second)
+    hints.removed(names[4:5], first)
+    hints.dispute(names[5:])
+    hints.remember(names[5:], likely=second, original=second)
+    hints.flush()
+    recorded = True
+    expected = [
+        HolderHint(second, None, early=True),
+        HolderHint(None, None),
+        HolderHint(second, None),
+        HolderHint(second, first),
+        HolderHint(first, first, removed=True),
+        HolderHint(second, ""),
+    ]
+    assert [hints.of(name) for name in names] == expected
+    hints.close()
+    again = HintCache(tmp_path / "hints")
+    assert [again.of(name) for name in names] == expected
+    assert again.first_holder(names[5]) == first
+    again.close()
