@@ -229,3 +229,17 @@ def test_where_the_file_is_full_adjacent_rows_are_dropped_and_no_part_of_an_answ
         assert made.stored() == []
         rows.evict(made.transaction, made.opened)
         assert made.stored() == []
+
+
+def test_the_rest_of_the_last_answer_that_is_dropped_goes_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with writing(tmp_path) as made:
+        for number in range(3_400):  # answers of three rows, of which 10,000 are dropped at once
+            for part in range(3):
+                key = number.to_bytes(36, "big") + bytes([part])
+                made.transaction.put(key, b"", db=made.opened.tables[0])
+        monkeypatch.setattr("os.urandom", bytes)
+        rows.evict(made.transaction, made.opened)
+        assert made.stored()[0] == (3_334).to_bytes(36, "big") + b"\0"
+        assert len(made.stored()) == 3 * (3_400 - 3_334)

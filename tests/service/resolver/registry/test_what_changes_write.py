@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,7 +20,7 @@ from ibi.resolver.registry.registry import MIGRATIONS, REPORT_SECONDS, Registry
 from ibi.runtime.database import migrate, open_engine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 SERVICE, OTHER = (
@@ -355,6 +356,9 @@ def test_a_list_writes_of_an_archive_what_it_says_and_nothing_that_it_knows_itse
     here = replace(archive, confirmed=True, url_hosts=())
     assert registry.archives() == (here, kept[0].included)
     assert registry.mirror("key", [listed(confirmed=False)], later) == MirrorChanges()
+    for issued in ("2026-01-02T00:04:01Z", later):  # each list counts, although it changes nothing
+        assert registry.mirror("key", [listed(confirmed=False)], issued) == MirrorChanges()
+        assert registry.mirrored_at("key") == issued
     assert registry.mirror("key", [listed("c.example", confirmed=False)], later) == MirrorChanges(changed=1)
     assert registry.archives()[0] == replace(
         archive, address="c.example", url_hosts=(), included_at=BEGIN + 300.0
@@ -400,3 +404,36 @@ def test_others_may_mirror_what_is_included_and_registered_here_in_the_order_of_
     ]
     registry.exclude(first, registry.open_change(first))
     assert [each.service_ibi for each in registry.listed()] == [SERVICE]
+
+
+def test_what_cannot_be_recorded_is_not_done(scene: Scene) -> None:
+    registry, applicant = scene.registry, parse_ibi("a.example/applicant/2020/01.01.00.00")
+    registry.include(REQUEST, scene.change(), confirmed=True)
+    registry.apply(OTHER, "b.example", "x@b.example")
+    registry.hold_move(SERVICE, Move("c.example", "192.0.2.3", BEGIN))
+    change = scene.change()
+    moved = replace(REQUEST, address="c.example")
+    acts: dict[str, Callable[[Callable[[], None]], object]] = {
+        "include": lambda record: registry.include(moved, change, confirmed=True, record=record),
+        "exclude": lambda record: registry.exclude(SERVICE, change, record=record),
+        "allow a move": lambda record: registry.allow_move(SERVICE, record),
+        "rotate": lambda record: registry.rotate(SERVICE, record=record),
+        "unregister": lambda record: registry.unregister(SERVICE, record),
+        "register": lambda record: registry.register(applicant, record=record),
+        "apply": lambda record: registry.apply(applicant, "d.example", "x@b.example", record=record),
+        "approve": lambda record: registry.approve(OTHER, record),
+        "refuse": lambda record: registry.refuse(OTHER, record),
+    }
+    before, included, done = registry.registered(), registry.archives(), list[str]()
+
+    def fails() -> None:
+        raise LookupError
+
+    for name, act in acts.items():
+        with pytest.raises(LookupError):
+            act(fails)
+        assert (name, registry.registered(), registry.archives()) == (name, before, included)
+    for name in ("include", "allow a move", "exclude", "register", "approve", "unregister"):
+        acts[name](partial(done.append, name))
+    assert done == ["include", "allow a move", "exclude", "register", "approve", "unregister"]
+    assert {each.service_ibi for each in registry.registered()} == {OTHER, applicant}

@@ -154,6 +154,33 @@ def test_a_half_is_filled_to_its_last_byte(leases: LeaseTable) -> None:
     assert [least(entries) for entries in (2, 3)] == [least(4) // 2, least(4) * 3 // 4]
 
 
+@pytest.mark.parametrize("resized", [False, True])
+def test_each_half_takes_the_bytes_of_its_entries_at_first_after_a_turn_and_after_another_size(
+    leases: LeaseTable, *, resized: bool
+) -> None:
+    size = 2 + 1 + 470  # the key, the first part of the response, all else; a further name takes 150 more
+    for spare, full in ((0, 3), (-2, 2)):  # of both halves together
+        cache = RedirectCache(leases, 10**6 if resized else 6 * size + spare)
+        cache.resize(6 * size + spare)
+        halves = []
+        for number in range(9):
+            cache.put(b"/%d" % number, redirect(cache))
+            cache.put(b"/%d" % number, redirect(cache))  # in its own place
+            halves.append((len(cache.newer), len(cache.older)))
+        assert halves == [(number % full + 1, full if number >= full else 0) for number in range(9)]
+    one = RedirectCache(leases, 2 * (size + 150))
+    names = ("item/1", "item/2")
+    for number, halves_now in ((0, (1, 0)), (1, (1, 1))):
+        one.put(b"/%d" % number, redirect(one, names=names))
+        assert (len(one.newer), len(one.older)) == halves_now
+
+
+def test_an_acknowledgment_takes_little_beside_the_response_that_it_repeats() -> None:
+    response = b"location: http://far.example/items/0123456789/%d.pdf\r\n\r\n" % 10**20
+    message = f"service contenttype=Data&url={response[10:-4].decode()}&urlkey=1234567890"
+    assert len(redirects.packed(message, response)) < len(message) // 3
+
+
 def test_another_size_drops_all_and_the_same_none(cache: RedirectCache) -> None:
     cache.put(b"/one", redirect(cache))
     cache.resize(1 << 20)
