@@ -112,7 +112,7 @@ def test_a_whole_batch_is_written_at_once_and_the_rest_after_a_moment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(store, "BATCH", 3)
-    monkeypatch.setattr(store, "BETWEEN", 0.6)
+    monkeypatch.setattr(store, "BETWEEN", 20.0)
     writer = Writer()
     with behind(writer) as made:
         made.put(b"0", "")
@@ -123,11 +123,15 @@ def test_a_whole_batch_is_written_at_once_and_the_rest_after_a_moment(
         writer.go()
         for _ in range(2):
             writer.wait()
-        assert time.monotonic() - began < 0.5
+        assert time.monotonic() - began < 15
+        assert not writer.began.acquire(timeout=0.2)  # one entry waits for others
+        monkeypatch.setattr(store, "BETWEEN", 0.01)
+        made.put(b"8", "")
+        made.put(b"9", "")  # which make a whole batch
         writer.wait()
-        assert time.monotonic() - began > 0.5
+        assert time.monotonic() - began < 15
         made.flush()
-    assert [b"".join(batch) for batch in writer.batches] == [b"0", b"123", b"456", b"7"]
+    assert [b"".join(batch) for batch in writer.batches] == [b"0", b"123", b"456", b"789"]
 
 
 def test_what_was_not_written_is_counted_and_a_fault_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
