@@ -52,7 +52,7 @@ class There(FolderFiles):
 
 
 class Here(FolderFiles):
-    """The old place; `at_last` is called when all files are copied, and nobody else is at work any more."""
+    """The old place; `at_last` is called when all files are copied, and no other command is at work any more."""
 
     at_last: Callable[[Catalogue], object] = bool
 
@@ -96,7 +96,7 @@ def line(name: str, file: str) -> str:
     return f"{sha256(content).hexdigest()} {name}/doc/{file}\n"
 
 
-def told(result: MoveResult) -> tuple[int, int, list[str]]:
+def facts_of(result: MoveResult) -> tuple[int, int, list[str]]:
     return result.files, result.copied, [str(problem) for problem in result.problems]
 
 
@@ -108,7 +108,7 @@ def journal(kept: ArchiveFolder) -> str | None:
 def test_all_files_move_and_the_old_ones_stay(kept: ArchiveFolder, there: There, tmp_path: Path) -> None:
     progress = list[int]()
     before = files_in(kept.data)
-    assert told(move_files(kept.directory, PLACE, progress.append)) == (4, 4, [])
+    assert facts_of(move_files(kept.directory, PLACE, progress.append)) == (4, 4, [])
     assert progress == [4, 4]
     assert files_in(tmp_path / "there") == files_in(kept.data) == before
     assert {len(content) for content in before.values()} == {3, 3000, 0}
@@ -144,7 +144,7 @@ def test_a_move_that_was_interrupted_goes_on_where_it_was(kept: ArchiveFolder, t
         cut.write(line(OTHER, "a.txt")[:70])
     put = list[str]()
     there.on_put = put.append
-    assert told(move_files(kept.directory, PLACE)) == (4, 2, [])
+    assert facts_of(move_files(kept.directory, PLACE)) == (4, 2, [])
     assert (put, journal(kept)) == (["empty", "a.txt"], None)
 
 
@@ -153,7 +153,7 @@ def test_the_journal_of_a_move_to_another_place_counts_for_nothing(kept: Archive
     (kept.data / "moving-files.txt").write_text(f"s3://other/place\n{lines}")
     put = list[str]()
     there.on_put = put.append
-    assert told(move_files(kept.directory, PLACE)) == (4, 4, [])
+    assert facts_of(move_files(kept.directory, PLACE)) == (4, 4, [])
     assert put == [*FILES, "a.txt"]
 
 
@@ -188,7 +188,7 @@ def test_a_file_that_cannot_be_copied_is_told_and_nothing_is_switched(
     kept = make_archive(tmp_path / "archive", files="")
     kept.put(NAME, {"a.txt": b"one"})
     harm(kept, there)
-    assert told(move_files(kept.directory, PLACE)) == (1, 0, [sentence.format(NAME)])
+    assert facts_of(move_files(kept.directory, PLACE)) == (1, 0, [sentence.format(NAME)])
     assert ArchiveSettings.read(kept.data).files == ""
     assert journal(kept) == f"{there.where}\n"
 
@@ -200,7 +200,7 @@ def test_a_file_that_is_removed_meanwhile_is_no_fault(kept: ArchiveFolder, there
                 work.remove(work.get(parse_ibi(OTHER)))
 
     there.on_put = remove
-    assert told(move_files(kept.directory, PLACE)) == (3, 3, [])
+    assert facts_of(move_files(kept.directory, PLACE)) == (3, 3, [])
     assert ArchiveSettings.read(kept.data).files == PLACE
 
 
@@ -213,7 +213,7 @@ def test_what_comes_during_the_move_is_copied_too(kept: ArchiveFolder, there: Th
         if len(progress) == 1:
             kept.put(late, {"late.txt": b"late"})
 
-    assert told(move_files(kept.directory, PLACE, deposit)) == (5, 5, [])
+    assert facts_of(move_files(kept.directory, PLACE, deposit)) == (5, 5, [])
     assert progress == [4, 5, 5]
     held = kept.held(late)
     with there.open(held.forms, held.files[0]) as file:
@@ -237,14 +237,14 @@ def test_while_others_are_at_work_nothing_is_switched(
     assert len((journal(kept) or "").splitlines()) == 5
     put = list[str]()
     there.on_put = put.append
-    assert (told(move_files(kept.directory, PLACE)), put) == ((4, 0, []), [])
+    assert (facts_of(move_files(kept.directory, PLACE)), put) == ((4, 0, []), [])
 
 
 def test_what_waits_for_its_place_is_put_there_before_the_switch(kept: ArchiveFolder, there: There) -> None:
     place = kept.path("a.txt")
     place.rename(kept.data / "staging/moved")
     by_hand.harm(kept.data, "UPDATE file SET staged = 'moved' WHERE name = 'a.txt' AND item = 2")
-    assert told(move_files(kept.directory, PLACE)) == (4, 4, [])
+    assert facts_of(move_files(kept.directory, PLACE)) == (4, 4, [])
     assert (place.read_bytes(), list((kept.data / "staging").iterdir())) == (b"one", [])
     with there.open(kept.held().forms, kept.held().files[0]) as file:
         assert file.read() == b"one"
@@ -262,7 +262,7 @@ def test_what_is_damaged_at_last_stops_the_move(
             writer.add(Holding(forms=forms, timestamp="2026-01-01T00:00:00Z", files=(missing,)))
 
     monkeypatch.setattr(Here, "at_last", add)
-    assert told(move_files(kept.directory, PLACE)) == (5, 4, [f"late.txt of {late} is missing"])
+    assert facts_of(move_files(kept.directory, PLACE)) == (5, 4, [f"late.txt of {late} is missing"])
     assert ArchiveSettings.read(kept.data).files == ""
     assert there.where in (journal(kept) or "")
 
