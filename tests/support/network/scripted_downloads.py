@@ -14,7 +14,7 @@ _PIECE = 100_000
 
 
 @dataclass(frozen=True)
-class Asked:
+class DownloadRequest:
     """A request: how many bytes its reply may have, and how many seconds it may take."""
 
     url: str
@@ -48,7 +48,7 @@ class ScriptedDownloads:
 
     def __init__(self, pages: Mapping[str, Page]) -> None:
         self.pages = dict(pages)
-        self.requests: list[Asked] = []
+        self.requests: list[DownloadRequest] = []
 
     @asynccontextmanager
     async def get(
@@ -61,7 +61,7 @@ class ScriptedDownloads:
         follow: bool = False,
     ) -> AsyncIterator[ScriptedReply]:
         """One request."""
-        self.requests.append(Asked(url, most_bytes, seconds, dict(headers or {}), follow))
+        self.requests.append(DownloadRequest(url, most_bytes, seconds, dict(headers or {}), follow))
         if url not in self.pages:
             raise PeerUnreachable("nothing answers at {url}", url=url)
         yield ScriptedReply(url, *self.pages[url])

@@ -61,11 +61,11 @@ def move_files(
     With `problems`, nothing is switched. Raises SetupError, after which the same call goes on.
     """
     settings = directory.settings()
-    settings.check_environment()
     if place == settings.files:
         raise SetupError("the files are there already")
     # The new settings are checked before anything is copied.
     after = replace(settings, files=place, files_redirect=settings.files_redirect and bool(place))
+    after.check_environment()
     old, new = file_store_of(directory.path, settings), file_store_of(directory.path, after)
     with setup_errors("no file can be kept in {path}: {reason}", path=new.where):
         new.create_folders()

@@ -113,7 +113,9 @@ def test_one_that_was_left_is_told_again_after_a_minute(
     assert len(left.targets) == targets
 
 
-def test_who_has_changed_nothing_tells_nobody(archive: NewArchive, caplog: pytest.LogCaptureFixture) -> None:
+def test_where_nothing_has_changed_no_resolver_is_told(
+    archive: NewArchive, caplog: pytest.LogCaptureFixture
+) -> None:
     (archive.data / ArchiveSettings.FILE).write_text("[")  # which would be complained of
     asyncio.run(Announcer(archive.data, archive.catalogue).announce(()))
     assert caplog.messages == []

@@ -106,7 +106,7 @@ def request_of(key: str = "1" * 20) -> Any:
     return settings_for("archive.example:8080", key=key).inclusion_request("0.1.0")
 
 
-def told(member: MembershipRecord) -> tuple[object, ...]:
+def facts_kept(member: MembershipRecord) -> tuple[object, ...]:
     """What is kept of a membership."""
     return member.standing, member.since, member.heard, str(member.problem or ""), member.notices
 
@@ -204,7 +204,7 @@ def test_each_change_of_a_membership_is_kept_and_each_reply() -> None:
     for_a_while(400, made.stay())
     times = [f"2023-11-14T22:13:{20 + second}Z" for second in range(13)]
     refused = "it does not know this Archive, or not with this key"
-    assert [told(each) for each in kept] == [
+    assert [facts_kept(each) for each in kept] == [
         (WAITING, BEFORE, "", "it is silent", False),
         (WAITING, BEFORE, "", "it answered with status 503", False),
         (REFUSED, times[3], times[3], refused, False),
@@ -320,8 +320,8 @@ def test_an_archive_that_is_not_served_requests_exclusion_once(for_good: bool, e
     store: Any = kept
 
     async def ask() -> list[MembershipRecord]:
-        asked = [*urls, "http://fourth.example"]
-        return await request_exclusions(wanted, asked, client, store, lambda: NOW, for_good=for_good)
+        resolvers = [*urls, "http://fourth.example"]
+        return await request_exclusions(wanted, resolvers, client, store, lambda: NOW, for_good=for_good)
 
     found = run_with_false_clock(ask(), sockets=False)
     assert resolver.sent == [Sent(0.0, "resolver.example", "/a/1", 1.5, "exclusionRequest", end)]

@@ -296,7 +296,9 @@ def test_a_notice_has_fifty_names_at_most_and_fits_into_a_url(
 
     resolver = Resolver(RECEIVED)
     tell(archive, 3, resolver, beside)
-    told = [each.changed for each in resolver.sent if each.changed]
-    assert [len(each) for each in told] == sizes
-    assert sorted(each for notice in told for each in notice) == sorted(names)
-    assert [each.removed for each in resolver.sent if each.changed] == (told if removed else [()] * len(told))
+    names_sent = [each.changed for each in resolver.sent if each.changed]
+    assert [len(each) for each in names_sent] == sizes
+    assert sorted(each for notice in names_sent for each in notice) == sorted(names)
+    assert [each.removed for each in resolver.sent if each.changed] == (
+        names_sent if removed else [()] * len(names_sent)
+    )

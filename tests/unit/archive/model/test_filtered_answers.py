@@ -63,8 +63,10 @@ def lookup(name: Name) -> Holding | None:
 
 @pytest.mark.parametrize("number", range(len(ITEMS)))
 def test_each_answer_is_the_full_one_filtered(number: int) -> None:
+    """Also about one file, which is there or not."""
     name = forms(number).main
-    whole = url_list(lookup, HERE, UrlRequest((), name, "", VerbList.parse("")), "1-1", filtered=False)
-    for verbs in map(VerbList.parse, VERBS):
-        found = url_list(lookup, HERE, UrlRequest((), name, "", verbs), "1-1")
-        assert found.pairs == filtered_by_us(whole, verbs, lookup(name)), verbs
+    wanted = {"": VERBS, "a.txt": HEADS, "absent": HEADS}
+    for path, verbs in ((path, VerbList.parse(each)) for path, some in wanted.items() for each in some):
+        whole = url_list(lookup, HERE, UrlRequest((), name, path, VerbList.parse("")), "1-1", filtered=False)
+        found = url_list(lookup, HERE, UrlRequest((), name, path, verbs), "1-1")
+        assert found.pairs == filtered_by_us(whole, verbs, lookup(name)), (path, verbs)

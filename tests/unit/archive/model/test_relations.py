@@ -131,13 +131,13 @@ def test_a_reader_gets_data_or_metadata() -> None:
 def test_an_item_is_found_under_either_of_its_names(
     link: str, held: str, found: bool, looked_up: list[str]
 ) -> None:
-    asked = list[str]()
+    lookups = list[str]()
 
     def lookup(name: Name) -> Holding | None:
-        asked.append(str(name))
+        lookups.append(str(name))
         return item() if str(name) == held else None
 
-    assert (held_by(lookup, IBIForms.parse(link)) is not None, asked) == (found, looked_up)
+    assert (held_by(lookup, IBIForms.parse(link)) is not None, lookups) == (found, looked_up)
 
 
 def test_an_item_that_is_not_settled_is_as_one_elsewhere() -> None:

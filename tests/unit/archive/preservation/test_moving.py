@@ -11,14 +11,16 @@ from typing import BinaryIO
 
 import pytest
 
-from ibi.archive.model.item import StoredFile
+from ibi.archive.model.item import Holding, StoredFile
 from ibi.archive.preservation import moving
 from ibi.archive.preservation.moving import MoveResult, move_files
 from ibi.archive.store.files import FolderFiles
+from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.errors import SetupError
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.runtime.settings import ArchiveSettings
 from support.archive.preservation_fixture import NAME, OTHER, ArchiveFolder, flip, make_archive
+from support.engines import by_hand
 
 PLACE = "s3://bucket/archive"
 FILES = {"a.txt": b"one", "b%20c.txt": b"two" * 1000, "empty": b""}
@@ -32,6 +34,12 @@ class There(FolderFiles):
         self.on_put: Callable[[str], object] = bool
         self.changed = b""
         """What is read of each file there instead, if anything."""
+        self.refuses = False
+
+    def create_folders(self) -> None:
+        if self.refuses:
+            raise PermissionError(13, "Permission denied", str(self.where))
+        super().create_folders()
 
     def put(self, forms: IBIForms, file: StoredFile, source: BinaryIO) -> bool:
         self.on_put(file.name)
@@ -43,13 +51,23 @@ class There(FolderFiles):
         return super().open(forms, file)
 
 
+class Here(FolderFiles):
+    """The old place; `at_last` is called when all files are copied, and no other command is at work any more."""
+
+    at_last: Callable[[Catalogue], object] = bool
+
+    def place_files(self, catalogue: Catalogue) -> None:
+        type(self).at_last(catalogue)
+        super().place_files(catalogue)
+
+
 @pytest.fixture
 def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> There:
     place = There(tmp_path / "there")
     (tmp_path / "there").mkdir()
 
     def store_of(data: Path, settings: ArchiveSettings) -> FolderFiles:
-        return place if settings.files else FolderFiles(data)
+        return place if settings.files else Here(data)
 
     monkeypatch.setattr(moving, "file_store_of", store_of)
     monkeypatch.setattr(moving, "AT_ONCE", 1)
@@ -78,7 +96,7 @@ def line(name: str, file: str) -> str:
     return f"{sha256(content).hexdigest()} {name}/doc/{file}\n"
 
 
-def told(result: MoveResult) -> tuple[int, int, list[str]]:
+def facts_of(result: MoveResult) -> tuple[int, int, list[str]]:
     return result.files, result.copied, [str(problem) for problem in result.problems]
 
 
@@ -90,7 +108,7 @@ def journal(kept: ArchiveFolder) -> str | None:
 def test_all_files_move_and_the_old_ones_stay(kept: ArchiveFolder, there: There, tmp_path: Path) -> None:
     progress = list[int]()
     before = files_in(kept.data)
-    assert told(move_files(kept.directory, PLACE, progress.append)) == (4, 4, [])
+    assert facts_of(move_files(kept.directory, PLACE, progress.append)) == (4, 4, [])
     assert progress == [4, 4]
     assert files_in(tmp_path / "there") == files_in(kept.data) == before
     assert {len(content) for content in before.values()} == {3, 3000, 0}
@@ -126,7 +144,7 @@ def test_a_move_that_was_interrupted_goes_on_where_it_was(kept: ArchiveFolder, t
         cut.write(line(OTHER, "a.txt")[:70])
     put = list[str]()
     there.on_put = put.append
-    assert told(move_files(kept.directory, PLACE)) == (4, 2, [])
+    assert facts_of(move_files(kept.directory, PLACE)) == (4, 2, [])
     assert (put, journal(kept)) == (["empty", "a.txt"], None)
 
 
@@ -135,7 +153,7 @@ def test_the_journal_of_a_move_to_another_place_counts_for_nothing(kept: Archive
     (kept.data / "moving-files.txt").write_text(f"s3://other/place\n{lines}")
     put = list[str]()
     there.on_put = put.append
-    assert told(move_files(kept.directory, PLACE)) == (4, 4, [])
+    assert facts_of(move_files(kept.directory, PLACE)) == (4, 4, [])
     assert put == [*FILES, "a.txt"]
 
 
@@ -170,7 +188,7 @@ def test_a_file_that_cannot_be_copied_is_told_and_nothing_is_switched(
     kept = make_archive(tmp_path / "archive", files="")
     kept.put(NAME, {"a.txt": b"one"})
     harm(kept, there)
-    assert told(move_files(kept.directory, PLACE)) == (1, 0, [sentence.format(NAME)])
+    assert facts_of(move_files(kept.directory, PLACE)) == (1, 0, [sentence.format(NAME)])
     assert ArchiveSettings.read(kept.data).files == ""
     assert journal(kept) == f"{there.where}\n"
 
@@ -182,7 +200,7 @@ def test_a_file_that_is_removed_meanwhile_is_no_fault(kept: ArchiveFolder, there
                 work.remove(work.get(parse_ibi(OTHER)))
 
     there.on_put = remove
-    assert told(move_files(kept.directory, PLACE)) == (3, 3, [])
+    assert facts_of(move_files(kept.directory, PLACE)) == (3, 3, [])
     assert ArchiveSettings.read(kept.data).files == PLACE
 
 
@@ -195,7 +213,7 @@ def test_what_comes_during_the_move_is_copied_too(kept: ArchiveFolder, there: Th
         if len(progress) == 1:
             kept.put(late, {"late.txt": b"late"})
 
-    assert told(move_files(kept.directory, PLACE, deposit)) == (5, 5, [])
+    assert facts_of(move_files(kept.directory, PLACE, deposit)) == (5, 5, [])
     assert progress == [4, 5, 5]
     held = kept.held(late)
     with there.open(held.forms, held.files[0]) as file:
@@ -219,4 +237,47 @@ def test_while_others_are_at_work_nothing_is_switched(
     assert len((journal(kept) or "").splitlines()) == 5
     put = list[str]()
     there.on_put = put.append
-    assert (told(move_files(kept.directory, PLACE)), put) == ((4, 0, []), [])
+    assert (facts_of(move_files(kept.directory, PLACE)), put) == ((4, 0, []), [])
+
+
+def test_what_waits_for_its_place_is_put_there_before_the_switch(kept: ArchiveFolder, there: There) -> None:
+    place = kept.path("a.txt")
+    place.rename(kept.data / "staging/moved")
+    by_hand.harm(kept.data, "UPDATE file SET staged = 'moved' WHERE name = 'a.txt' AND item = 2")
+    assert facts_of(move_files(kept.directory, PLACE)) == (4, 4, [])
+    assert (place.read_bytes(), list((kept.data / "staging").iterdir())) == (b"one", [])
+    with there.open(kept.held().forms, kept.held().files[0]) as file:
+        assert file.read() == b"one"
+
+
+def test_what_is_damaged_at_last_stops_the_move(
+    kept: ArchiveFolder, there: There, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = "a.example/b/2013/01.01.00.00"
+
+    def add(catalogue: Catalogue) -> None:
+        missing = StoredFile("late.txt", 4, sha256(b"late").hexdigest(), "text/plain")
+        with catalogue.writing() as writer:
+            forms = IBIForms.parse(f"rep {late}")
+            writer.add(Holding(forms=forms, timestamp="2026-01-01T00:00:00Z", files=(missing,)))
+
+    monkeypatch.setattr(Here, "at_last", add)
+    assert facts_of(move_files(kept.directory, PLACE)) == (5, 4, [f"late.txt of {late} is missing"])
+    assert ArchiveSettings.read(kept.data).files == ""
+    assert there.where in (journal(kept) or "")
+
+
+def test_a_place_that_refuses_is_named(kept: ArchiveFolder, there: There) -> None:
+    there.refuses = True
+    with pytest.raises(SetupError) as refused:
+        move_files(kept.directory, PLACE)
+    assert str(refused.value) == f"no file can be kept in {there.where}: Permission denied"
+
+
+def test_what_the_environment_decides_is_not_moved(
+    kept: ArchiveFolder, there: There, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IBI_ARCHIVE_FILES", "s3://bucket/other")
+    with pytest.raises(SetupError, match="files is decided by IBI_ARCHIVE_FILES in the environment"):
+        move_files(kept.directory, PLACE)
+    assert not (Path(there.where) / "col").exists()

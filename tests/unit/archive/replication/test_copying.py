@@ -22,7 +22,7 @@ from ibi.identifier.legacy import LegacyId
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.vocabulary import ContentType, ItemState
 from support.archive.archive_fixture import WHEN, NewArchive
-from support.network.scripted_downloads import Asked, Page, ScriptedDownloads
+from support.network.scripted_downloads import DownloadRequest, Page, ScriptedDownloads
 
 NAME = parse_ibi("a.example/b/2010/01.01.00.00")
 ROOT = "http://far.example"
@@ -43,10 +43,10 @@ def manifest(contents: Mapping[str, bytes]) -> dict[str, Any]:
 DESCRIPTION: dict[str, Any] = {
     "rep": str(NAME), "state": "Original", "timestamp": THEN, "files": manifest(CONTENTS), "target": "a.txt",
 }  # fmt: skip
-TOLD: Page = (200, {}, json.dumps({"service_ibi": SERVICE}).encode())
+ABOUT_PAGE: Page = (200, {}, json.dumps({"service_ibi": SERVICE}).encode())
 
 
-def pages(description: Mapping[str, Any] = DESCRIPTION, about: Page = TOLD) -> dict[str, Page]:
+def pages(description: Mapping[str, Any] = DESCRIPTION, about: Page = ABOUT_PAGE) -> dict[str, Page]:
     return {PAGE: (200, {"etag": '"1"'}, json.dumps(description).encode()), ABOUT: about}
 
 
@@ -74,14 +74,15 @@ def test_an_original_is_found_with_the_service_of_its_archive(archive: NewArchiv
     assert [found.url_of(file) for file in files] == [f"{ROOT}/col/{NAME}/doc/{name}" for name in CONTENTS]
     assert found.staged == ()
     assert downloads.requests == [
-        Asked(PAGE, 16 << 20, 30.0, {"If-None-Match": '"0"'}, follow=True), Asked(ABOUT, 1 << 20, 30.0)
-    ]  # fmt: skip
+        DownloadRequest(PAGE, 16 << 20, 30.0, {"If-None-Match": '"0"'}, follow=True),
+        DownloadRequest(ABOUT, 1 << 20, 30.0),
+    ]
 
 
 @pytest.mark.parametrize(
     "about",
-    [(404, {}, TOLD[2]), (200, {}, b"<html>"), (200, {}, b"{}"), (200, {}, b"[]"), (200, {}, b'{"service_ibi": "x"}'),
-     (200, {}, b"[" * 100_000)],
+    [(404, {}, ABOUT_PAGE[2]), (200, {}, b"<html>"), (200, {}, b"{}"), (200, {}, b"[]"),
+     (200, {}, b'{"service_ibi": "x"}'), (200, {}, b"[" * 100_000)],
 )  # fmt: skip
 def test_an_archive_that_does_not_tell_its_service_has_none(archive: NewArchive, about: Page) -> None:
     found = at(archive, ScriptedDownloads(pages(about=about)))
@@ -135,7 +136,7 @@ def one_file(
     tag: str = "",
     name: Name = NAME,
     private: bool = False,
-) -> tuple[FoundOriginal, list[Asked]]:
+) -> tuple[FoundOriginal, list[DownloadRequest]]:
     downloads = ScriptedDownloads({url: page})
     given: Any = downloads
     location = OriginalLocation(url, (), UrlList(dict(answer or {})))
@@ -167,7 +168,7 @@ def test_of_a_file_is_known_what_its_archive_told_the_resolver(archive: NewArchi
         private=True,
     )
     assert (found.staged, found.url_of(file)) == ((file,), URL)
-    assert requests == [Asked(URL, LARGEST, 86_400, {"If-None-Match": '"0"'}, follow=True)]
+    assert requests == [DownloadRequest(URL, LARGEST, 86_400, {"If-None-Match": '"0"'}, follow=True)]
 
 
 @pytest.mark.parametrize(
@@ -234,8 +235,8 @@ def save(
         {f"{ROOT}/{name}": (200, {}, content) for name, content in contents.items()}
     )
     given: Any = downloads
-    told = list[tuple[int, int]]()
-    copier = Copier(archive.item_store, "", LARGEST, progress=lambda *each: told.append(each))
+    progress = list[tuple[int, int]]()
+    copier = Copier(archive.item_store, "", LARGEST, progress=lambda *each: progress.append(each))
     saved = asyncio.run(copier.save(given, NAME, found, "otto"))
     held = archive.catalogue.holding(NAME)
     assert held == replace(saved, files=tuple(replace(file, staged="") for file in saved.files))
@@ -244,25 +245,27 @@ def save(
         events = [
             f"{each.what} {each.who} {each.detail['source']}" for each in history.events_of(run, held.number)
         ]
-    asked = [each.url.removeprefix(f"{ROOT}/") for each in downloads.requests]
-    assert told[-1:] == ([(sum(len(contents[each]) for each in asked),) * 2] if asked else [])
+    requested = [each.url.removeprefix(f"{ROOT}/") for each in downloads.requests]
+    assert progress[-1:] == ([(sum(len(contents[each]) for each in requested),) * 2] if requested else [])
     assert list((archive.data / "staging").iterdir()) == []
-    return held, asked, events
+    return held, requested, events
 
 
 COPIED, REFRESHED = (f"{what} otto {ROOT}" for what in ("copied", "refreshed"))
 
 
 def test_only_what_has_changed_is_fetched_again(archive: NewArchive) -> None:
-    held, asked, events = save(archive, CONTENTS, language="pt")
-    assert (held.language, asked, events) == ("pt", ["a.txt", "b.txt"], [COPIED])
-    again, asked, events = save(archive, CONTENTS, language="pt")
-    assert (again, asked, events) == (held, [], [COPIED])
-    newer, asked, events = save(archive, {"a.txt": b"aaa", "b.txt": b"BBBB", "c.txt": b"c"}, language="en")
-    assert (newer.language, asked, events) == ("en", ["b.txt", "c.txt"], [COPIED, REFRESHED])
+    held, requested, events = save(archive, CONTENTS, language="pt")
+    assert (held.language, requested, events) == ("pt", ["a.txt", "b.txt"], [COPIED])
+    again, requested, events = save(archive, CONTENTS, language="pt")
+    assert (again, requested, events) == (held, [], [COPIED])
+    newer, requested, events = save(
+        archive, {"a.txt": b"aaa", "b.txt": b"BBBB", "c.txt": b"c"}, language="en"
+    )
+    assert (newer.language, requested, events) == ("en", ["b.txt", "c.txt"], [COPIED, REFRESHED])
     assert (newer.number, [file.name for file in newer.files]) == (held.number, ["a.txt", "b.txt", "c.txt"])
-    fewer, asked, events = save(archive, {"c.txt": b"c"}, language="en")
-    assert ([file.name for file in fewer.files], asked, len(events)) == (["c.txt"], [], 3)
+    fewer, requested, events = save(archive, {"c.txt": b"c"}, language="en")
+    assert ([file.name for file in fewer.files], requested, len(events)) == (["c.txt"], [], 3)
     named, _, events = save(archive, {"c.txt": b"c"}, language="en", institution={"": "A university"})
     assert (named.institution, len(events)) == ({"": "A university"}, 4)
 

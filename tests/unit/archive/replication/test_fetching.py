@@ -27,7 +27,7 @@ from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.vocabulary import ItemState
 from support.archive.archive_fixture import NewArchive
-from support.network.scripted_downloads import Asked, ScriptedDownloads
+from support.network.scripted_downloads import DownloadRequest, ScriptedDownloads
 
 NAME = parse_ibi("a.example/b/2010/01.01.00.00")
 ROOT = "http://far.example"
@@ -57,7 +57,7 @@ def fetched(downloads: Any, tag: str = "") -> tuple[Holding, str] | None:
 def test_a_description_is_fetched_with_its_tag(tag: str, headers: dict[str, str]) -> None:
     downloads = ScriptedDownloads({PAGE: (200, {"etag": '"2"'}, json.dumps(DESCRIPTION).encode())})
     assert fetched(downloads, tag) == (ORIGINAL, '"2"')
-    assert downloads.requests == [Asked(PAGE, 16 << 20, 30.0, headers, follow=True)]
+    assert downloads.requests == [DownloadRequest(PAGE, 16 << 20, 30.0, headers, follow=True)]
 
 
 SILENT = ROOT + " cannot answer now: {}"
@@ -144,10 +144,10 @@ def fetch(
     archive: NewArchive, downloads: Any, headers: Mapping[str, str] | None = None
 ) -> tuple[list[StoredFile], list[tuple[int, int]]]:
     """The staged files, and what was told of the progress."""
-    told = list[tuple[int, int]]()
+    reports = list[tuple[int, int]]()
     store, given = archive.file_store, {"headers": headers} if headers else {}
-    work = fetch_files(downloads, store, FILES, url_of, progress=lambda *each: told.append(each), **given)
-    return asyncio.run(work), told
+    work = fetch_files(downloads, store, FILES, url_of, progress=lambda *each: reports.append(each), **given)
+    return asyncio.run(work), reports
 
 
 def staged_in(archive: NewArchive) -> list[bytes]:
@@ -156,15 +156,15 @@ def staged_in(archive: NewArchive) -> list[bytes]:
 
 def test_each_file_may_take_a_minute_and_the_seconds_of_its_size(archive: NewArchive) -> None:
     downloads = ScriptedDownloads({url_of(file): (200, {}, CONTENTS[file.name]) for file in FILES})
-    staged, told = fetch(archive, downloads, {"ibi-passage": "x"})
+    staged, reports = fetch(archive, downloads, {"ibi-passage": "x"})
     assert [(file.name, file.size, file.sha256) for file in staged] == [
         (file.name, file.size, file.sha256) for file in FILES
     ]
     assert downloads.requests == [
-        Asked(url_of(FILES[0]), 3, 60 + 3 / 65_536, {"ibi-passage": "x"}, follow=True),
-        Asked(url_of(FILES[1]), 200_000, 60 + 200_000 / 65_536, {"ibi-passage": "x"}, follow=True),
+        DownloadRequest(url_of(FILES[0]), 3, 60 + 3 / 65_536, {"ibi-passage": "x"}, follow=True),
+        DownloadRequest(url_of(FILES[1]), 200_000, 60 + 200_000 / 65_536, {"ibi-passage": "x"}, follow=True),
     ]
-    assert told == [(3, 200_003), (100_003, 200_003), (200_003, 200_003)]
+    assert reports == [(3, 200_003), (100_003, 200_003), (200_003, 200_003)]
     assert staged_in(archive) == list(CONTENTS.values())
 
 
@@ -218,26 +218,27 @@ def test_an_item_is_accepted_if_each_file_is_small_enough(facts: dict[str, Any],
 # Where the resolver leads
 
 RESOLVER = "http://resolver.example"
-ASKED = f"{RESOLVER}/{NAME}?ibiurl.requireditemstatus=Original"
+PERSISTENT = f"{RESOLVER}/{NAME}?ibiurl.requireditemstatus=Original"
 EXPLAINED = f"{RESOLVER}/-/explain/{NAME}?ibiurl.requireditemstatus=Original"
 TARGET = "http://files.example/col/x/doc/a.txt"
 
 
 def explanation(pairs: dict[str, Any]) -> bytes:
-    def told(archive: str, pairs: dict[str, Any]) -> dict[str, Any]:
+    def statement(archive: str, pairs: dict[str, Any]) -> dict[str, Any]:
         return {"archive": archive, "pairs": pairs}
 
-    rounds = [{"statements": [told("far", {"url": "early"})]},
-              {"statements": [told("other", {}), told("far", pairs)]}]  # fmt: skip
+    rounds = [{"statements": [statement("far", {"url": "early"})]},
+              {"statements": [statement("other", {}), statement("far", pairs)]}]  # fmt: skip
     return json.dumps({"outcome": {"archive": "far"}, "rounds": rounds}).encode()
 
 
 def found(explained: tuple[int, dict[str, str], bytes], location: str = TARGET) -> OriginalLocation:
-    downloads: Any = ScriptedDownloads({ASKED: (302, {"location": location}, b""), EXPLAINED: explained})
+    downloads: Any = ScriptedDownloads({PERSISTENT: (302, {"location": location}, b""), EXPLAINED: explained})
     place = asyncio.run(find_original(downloads, f"{RESOLVER}/", NAME))
     assert downloads.requests == [
-        Asked(ASKED, 1 << 20, 20.0, {}), Asked(EXPLAINED, 1 << 20, 20.0, {"Accept": "application/json"})
-    ]  # fmt: skip
+        DownloadRequest(PERSISTENT, 1 << 20, 20.0, {}),
+        DownloadRequest(EXPLAINED, 1 << 20, 20.0, {"Accept": "application/json"}),
+    ]
     return place
 
 
@@ -245,8 +246,8 @@ def test_the_address_in_the_answer_of_an_archive_is_the_likelier_one() -> None:
     pairs = {"archiveaddress": "far.example:8080", "timestamp": WHEN, "ibi": ["rep", str(NAME)]}
     place = found((200, {}, explanation(pairs)))
     roots = ("http://far.example:8080", "http://files.example")
-    told = UrlList({"archiveaddress": "far.example:8080", "timestamp": WHEN, "ibi": ("rep", str(NAME))})
-    assert place == OriginalLocation(TARGET, roots, told)
+    reports = UrlList({"archiveaddress": "far.example:8080", "timestamp": WHEN, "ibi": ("rep", str(NAME))})
+    assert place == OriginalLocation(TARGET, roots, reports)
     assert place.timestamp == WHEN
 
 
@@ -276,7 +277,7 @@ def test_without_an_explanation_the_place_is_that_of_the_redirect(
     ("status", "headers"), [(404, {"location": TARGET}), (200, {"location": TARGET}), (302, {})]
 )
 def test_a_resolver_that_does_not_redirect_knows_no_original(status: int, headers: dict[str, str]) -> None:
-    downloads: Any = ScriptedDownloads({ASKED: (status, headers, b"")})
+    downloads: Any = ScriptedDownloads({PERSISTENT: (status, headers, b"")})
     with pytest.raises(HoldingError) as raised:
         asyncio.run(find_original(downloads, RESOLVER, NAME))
     problem = f"the resolver does not lead to the original of {NAME}; it answered {status}"
@@ -286,6 +287,6 @@ def test_a_resolver_that_does_not_redirect_knows_no_original(status: int, header
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_each_redirect_leads_to_the_original(status: int) -> None:
     downloads: Any = ScriptedDownloads(
-        {ASKED: (status, {"location": TARGET}, b""), EXPLAINED: (404, {}, b"")}
+        {PERSISTENT: (status, {"location": TARGET}, b""), EXPLAINED: (404, {}, b"")}
     )
     assert asyncio.run(find_original(downloads, RESOLVER, NAME)).url == TARGET

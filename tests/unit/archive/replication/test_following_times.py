@@ -42,7 +42,7 @@ def anything(word: str, after: str) -> bytes:
     return ChangesReply(word, f"{int(after.partition('.')[0] or 0) + 1}.00000000000000aa", None).body()
 
 
-def told(*names: str, to: str = SECOND, more: bool = False) -> Step:
+def changes(*names: str, to: str = SECOND, more: bool = False) -> Step:
     return lambda word, _after: ChangesReply(word, to, names, more=more).body()
 
 
@@ -176,11 +176,11 @@ UNEXPECTED = "this is not the reply that was expected"
         ([SILENT], [0, 10, 30, 70, 150, 310, 630, 1270, 2170, 3070], []),
         ([SILENT, SILENT, nothing, SILENT, SILENT], [0, 10, 30, 35, 45, 65], []),
         ([ForbiddenAddress("it is forbidden")], [0, 3600], [f"{HOUR}it is forbidden"]),
-        ([nothing, told(name(1), to=FIRST)], [0, 5, 3605], [f"{HOUR}{UNEXPECTED}"]),
-        ([nothing, told(to=FIRST, more=True)], [0, 5, 3605], [f"{HOUR}{UNEXPECTED}"]),
+        ([nothing, changes(name(1), to=FIRST)], [0, 5, 3605], [f"{HOUR}{UNEXPECTED}"]),
+        ([nothing, changes(to=FIRST, more=True)], [0, 5, 3605], [f"{HOUR}{UNEXPECTED}"]),
         ([RuntimeError("a fault")], [0, 900, 1800], [f"copies from {ROOT} do not follow their originals"]),
         ([endless], [*[0] * 10, *[2] * 10, *[4] * 10], []),
-        ([endless, told(to=FIRST), nothing], [0, 0, 5, 10], []),
+        ([endless, changes(to=FIRST), nothing], [0, 0, 5, 10], []),
         ([anything], [0, 5, 15, 35, 75, 80], []),
     ],
     ids=[
@@ -227,7 +227,7 @@ def test_an_archive_may_say_once_a_minute_that_anything_has_changed(
 def test_a_copy_that_was_told_is_refreshed_once(archive: NewArchive, monkeypatch: pytest.MonkeyPatch) -> None:
     refreshing = Refreshing(monkeypatch)
     copied(archive, name(1), name(2))
-    follow(archive, 20, Far(nothing, told(name(2)), told()))
+    follow(archive, 20, Far(nothing, changes(name(2)), changes()))
     assert refreshing.done == [(5.0, name(2))]
     assert due_of(archive) == []
 
@@ -239,7 +239,7 @@ def test_twenty_copies_are_refreshed_in_one_turn_and_those_that_were_named_come_
     refreshing = Refreshing(monkeypatch)
     names = [name(number) for number in range(50)]
     copied(archive, *names, due=True)
-    far = Far(told(*names[25:46]), told())
+    far = Far(changes(*names[25:46]), changes())
     follow(archive, 20, far)
     assert [(at, each) for at, each in refreshing.done] == [
         *((0.0, each) for each in names[25:45]),
@@ -267,7 +267,7 @@ def test_a_copy_that_cannot_be_refreshed_is_tried_again(
 ) -> None:
     refreshing = Refreshing(monkeypatch, outcome)
     copied(archive, name(1))
-    follow(archive, 3000, Far(told(name(1)), told()))
+    follow(archive, 3000, Far(changes(name(1)), changes()))
     assert refreshing.done == [(float(at), name(1)) for at in times]
     assert due_of(archive) == left
 
@@ -280,7 +280,7 @@ def test_a_copy_that_was_refreshed_at_last_counts_its_failures_anew(
     refreshing.outcome = lambda _: next(outcomes)
     copied(archive, name(1))
     third = "3.00000000000000aa"
-    follow(archive, 60, Far(told(name(1)), told(), told(name(1), to=third), told(to=third)))
+    follow(archive, 60, Far(changes(name(1)), changes(), changes(name(1), to=third), changes(to=third)))
     assert [at for at, _ in refreshing.done] == [0, 5, 10, 15]
 
 
@@ -292,7 +292,7 @@ def test_only_so_many_copies_of_an_archive_wait_to_be_tried_again(
     refreshing = Refreshing(monkeypatch, PeerGarbled("no description"))
     names = [name(number) for number in range(3)]
     copied(archive, *names)
-    follow(archive, 10, Far(told(*names), told()))
+    follow(archive, 10, Far(changes(*names), changes()))
     assert refreshing.done == [*((0, each) for each in names), *((5, each) for each in names[:2])]
     assert [each for each, _ in due_of(archive)] == names[:2]
 
@@ -303,17 +303,17 @@ def test_while_an_archive_is_silent_its_other_copies_wait(
     refreshing = Refreshing(monkeypatch)
     refreshing.outcome = lambda each: SILENT if each == name(1) else None
     copied(archive, name(1), name(2), name(3))
-    follow(archive, 30, Far(told(name(1), name(2), name(3)), told()))
+    follow(archive, 30, Far(changes(name(1), name(2), name(3)), changes()))
     assert refreshing.done == [(0, name(1)), (5, name(1)), (10, name(2)), (10, name(3)), (25, name(1))]
 
 
-def test_a_copy_that_is_none_any_more_is_left_alone(
+def test_a_copy_that_is_none_any_more_is_not_refreshed(
     archive: NewArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refreshing = Refreshing(monkeypatch)
     refreshing.raised = HoldingError("it is the Original now")
     copied(archive, name(1), name(2))
-    follow(archive, 30, Far(told(name(1), name(2)), told()))
+    follow(archive, 30, Far(changes(name(1), name(2)), changes()))
     assert refreshing.done == [(0, name(1)), (0, name(2))]
     assert due_of(archive) == []
 
@@ -324,7 +324,7 @@ def test_a_fault_of_this_machine_is_logged_once_and_tried_again(
     refreshing = Refreshing(monkeypatch)
     refreshing.raised = SetupError("the disk is full")
     copied(archive, name(1), name(2))
-    follow(archive, 300, Far(told(name(1), name(2)), told()))
+    follow(archive, 300, Far(changes(name(1), name(2)), changes()))
     assert refreshing.done == [(0, name(1)), (10, name(1)), (30, name(1)), (70, name(2)), (150, name(1))]
     assert caplog.messages == ["copies do not follow their originals: the disk is full"]
 
@@ -347,7 +347,7 @@ def test_after_ten_minutes_of_refreshing_the_archive_is_asked_again(
     refreshing.seconds = 300.0
     names = [name(number) for number in range(5)]
     copied(archive, *names)
-    far = Far(told(*names), told())
+    far = Far(changes(*names), changes())
     follow(archive, 1500, far)
     assert refreshing.done == [
         (0, names[0]),

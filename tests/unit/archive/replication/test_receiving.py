@@ -26,7 +26,7 @@ from ibi.protocol.vocabulary import ItemState
 from ibi.runtime.settings import Peer
 from support.archive.archive_fixture import SERVICE, WHEN, NewArchive
 from support.clock import run_with_false_clock
-from support.network.scripted_downloads import Asked, Page, ScriptedDownloads, ScriptedReply
+from support.network.scripted_downloads import DownloadRequest, Page, ScriptedDownloads, ScriptedReply
 
 NAME = parse_name("a.example/b/2010/01.01.00.00")
 THERE = "http://a.example"
@@ -41,11 +41,11 @@ NUMBERS = [f"{number:032x}" for number in range(20)]
 
 
 def message(word: str, transfer: str = NUMBERS[0], item: Holding = ITEM, **more: Any) -> dict[str, Any]:
-    told = {
+    fields = {
         "transfer": transfer, "word": word, "address": THERE, "ibi": str(item.forms.main), "passage": PASSAGE,
         "seal": proof_digest(PROOF), "fingerprint": fingerprint(item), "proof": PROOF,
     }  # fmt: skip
-    return told | more
+    return fields | more
 
 
 def description(item: Holding = ITEM, **more: Any) -> Page:
@@ -148,8 +148,8 @@ def test_what_is_proposed_is_fetched_and_stored_as_a_copy(
     assert answers(receiver, message("propose")) == [answered("staged")]
     base, headers = f"{THERE}/-/api/transfers/{NUMBERS[0]}", {"ibi-passage": PASSAGE}
     assert giver.requests == [
-        Asked(base, 16 << 20, 30.0, headers),
-        Asked(f"{base}/files/a.txt", 3, 60 + 3 / 65_536, headers, follow=True),
+        DownloadRequest(base, 16 << 20, 30.0, headers),
+        DownloadRequest(f"{base}/files/a.txt", 3, 60 + 3 / 65_536, headers, follow=True),
     ]
     copy = held(receiver)
     assert copy == replace(ITEM, number=copy.number if copy else 0, state=ItemState.COPY)
@@ -320,7 +320,7 @@ def test_eight_items_are_fetched_at_once_and_the_next_waits_for_its_turn(
         await asyncio.gather(*map(propose, range(8)))
         await propose(8)
         await asyncio.sleep(3)
-        # Those that have ended make room; nobody has asked for their outcome, and it is forgotten.
+        # Those that have ended make way; their givers have not asked for the outcome, and it is forgotten.
         await propose(8)
         await propose(0)
         await receiver.close()

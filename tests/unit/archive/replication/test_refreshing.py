@@ -102,7 +102,7 @@ def refreshed(copier: Any, seconds: float = math.inf) -> CopySource:
     return asyncio.run(refresh(copier, parse_name(NAME), "otto", seconds))
 
 
-def told(source: CopySource | None) -> tuple[str, str, str]:
+def facts_of(source: CopySource | None) -> tuple[str, str, str]:
     """When a copy was last compared, since when it may differ, and why."""
     assert source is not None
     return source.checked, source.since, str(source.problem or "")
@@ -166,11 +166,15 @@ def test_a_copy_whose_original_is_not_found_lags_since_then(
     copied(archive, source)
     copier = Copier(archive, there, elsewhere, resolver=resolver)
     found = refreshed(copier)
-    checked, since, reason = told(source_of(archive))
-    assert told(found) == (checked, since, reason)
+    checked, since, reason = facts_of(source_of(archive))
+    assert facts_of(found) == (checked, since, reason)
     assert (checked, since, reason.partition(" (")[0]) == (WHEN, source.since or WHEN, problem)
-    asked = resolver and not isinstance(there, ParseError)
-    assert [call[0] for call in copier.calls] == ["downloads", "find_at", *(["find"] if asked else [])]
+    from_resolver = resolver and not isinstance(there, ParseError)
+    assert [call[0] for call in copier.calls] == [
+        "downloads",
+        "find_at",
+        *(["find"] if from_resolver else []),
+    ]
 
 
 def test_an_original_that_has_moved_is_found_by_the_resolver(archive: NewArchive) -> None:
@@ -187,7 +191,7 @@ def test_a_fault_of_this_machine_is_noted_and_told(
     copier: Any = Copier(archive, saves=SetupError("the disk is full"))
     with pytest.raises(SetupError, match="the disk is full"):
         refreshed(copier)
-    assert told(source_of(archive)) == (WHEN, WHEN, "the disk is full")
+    assert facts_of(source_of(archive)) == (WHEN, WHEN, "the disk is full")
 
     def fail(*_: object) -> None:
         raise SetupError("not even that can be noted")

@@ -84,10 +84,10 @@ def moved(archive: NewArchive) -> Callable[..., tuple[list[Any], list[tuple[str,
         archive.load(*({"rep": name(number), "url": "http://x.example/"} for number in range(count)))
         giver = Giving(archive.item_store, archive.data, "http://a.example")
         giver.outcomes, giver.before, giver.offers = outcomes or {}, before or {}, []
-        told = list[tuple[int, int | None]]()
-        found = move_all(giver, "there", "maria", lambda *each: told.append(each))
+        progress = list[tuple[int, int | None]]()
+        found = move_all(giver, "there", "maria", lambda *each: progress.append(each))
         assert isinstance(found, Moved)
-        assert told == [(number, None) for number in range(1, found.moved + 1)]
+        assert progress == [(number, None) for number in range(1, found.moved + 1)]
         return found.moved, [(each, str(problem)) for each, problem in found.problems], giver
 
     return move
