@@ -8,6 +8,7 @@ from ibi.resolver.model.alert import Alert, AlertKind
 from ibi.resolver.pages.alert_details import WAYS, ResponsibleArchives, with_suggestions
 
 ITEM = "/a.example/b/2020/01.02.00.00"
+LIST = "ibiurl.verblist=GetFileList"
 
 
 @pytest.mark.parametrize(
@@ -23,8 +24,16 @@ ITEM = "/a.example/b/2020/01.02.00.00"
             AlertKind.NOT_FOUND,
             True,
             f"{ITEM}/a.pdf",
-            {"whole": ITEM, "files": f"{ITEM}?ibiurl.verblist=GetFileList"},
+            {"whole": ITEM, "files": f"{ITEM}?{LIST}"},
         ),
+        (
+            AlertKind.NOT_FOUND,
+            True,
+            f"{ITEM}!/a.pdf",
+            {"whole": f"{ITEM}!", "files": f"{ITEM}!?{LIST}", "item": ITEM},
+        ),
+        (AlertKind.NOT_FOUND, True, f"{ITEM}/a?{LIST}", {"whole": ITEM, "files": f"{ITEM}?{LIST}"}),
+        (AlertKind.NOT_FOUND, True, f"{ITEM}!?{LIST}", {"item": ITEM}),
         (AlertKind.INCOMPLETE, False, ITEM, {"again": ITEM}),
     ],
 )
