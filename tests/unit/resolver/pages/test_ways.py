@@ -9,6 +9,7 @@ from ibi.resolver.pages.alert_details import WAYS, ResponsibleArchives, with_sug
 
 ITEM = "/a.example/b/2020/01.02.00.00"
 LIST = "ibiurl.verblist=GetFileList"
+ORIGINAL = "ibiurl.requireditemstatus=Original"
 
 
 @pytest.mark.parametrize(
@@ -35,6 +36,10 @@ LIST = "ibiurl.verblist=GetFileList"
         (AlertKind.NOT_FOUND, True, f"{ITEM}/a?{LIST}", {"whole": ITEM, "files": f"{ITEM}?{LIST}"}),
         (AlertKind.NOT_FOUND, True, f"{ITEM}!?{LIST}", {"item": ITEM}),
         (AlertKind.INCOMPLETE, False, ITEM, {"again": ITEM}),
+        (AlertKind.NO_ORIGINAL, False, ITEM, {}),
+        (AlertKind.NO_ORIGINAL, False, f"{ITEM}?{ORIGINAL}", {"copy": ITEM}),
+        (AlertKind.SUSPECT_ORIGINALS, False, f"{ITEM}?{ORIGINAL}", {"copy": ITEM}),
+        (AlertKind.NOT_FOUND, False, f"{ITEM}?{ORIGINAL}", {}),
     ],
 )
 def test_an_alert_offers_what_may_lead_on_and_nothing_else(
