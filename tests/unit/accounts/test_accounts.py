@@ -24,7 +24,7 @@ from ibi.accounts.people import (
     new_password,
 )
 from ibi.accounts.stored import list_faults, stored_lists
-from ibi.accounts.tokens import ARCHIVE_SCOPES, Scope, Tokens
+from ibi.accounts.tokens import ARCHIVE_SCOPES, Scope, Token, Tokens
 from ibi.errors import BadField, IbiError, NotHeld, ParseError, SetupError
 
 MADE = "2026-11-22T10:00:00Z"
@@ -269,3 +269,11 @@ def test_a_form_has_its_values_in_order_and_its_problem() -> None:
     with pytest.raises(OSError, match="x"):
         form.check_stored()
     Form().check_stored()
+
+
+def test_a_token_permits_its_scopes_and_one_of_an_administrator_everything() -> None:
+    permitted = {
+        held: {each for each in Scope if Token("robot", "", MADE, (held,)).may(each)} for held in Scope
+    }
+    assert permitted == {held: set(Scope) if held is Scope.ADMIN else {held} for held in Scope}
+    assert not any(Token("robot", "", MADE).may(each) for each in Scope)

@@ -12,6 +12,7 @@ import pytest
 
 from ibi.accounts import sign_in
 from ibi.accounts.people import Account, Role
+from ibi.accounts.sessions import IDLE, Sessions
 from ibi.accounts.sign_in import Authentication, Client, SignedInUser, client_of
 from ibi.http.request import Request
 from ibi.http.response import Refusal
@@ -342,3 +343,17 @@ def test_an_account_has_a_stamp_that_its_password_alone_changes() -> None:
     account = Account("Maria", Role.KEEPER, "$argon2x", "2026-11-22T10:00:00Z")
     assert account.stamp == sha256(b"$argon2x").hexdigest()[:32]
     assert account._replace(name="x", role=Role.DEPOSITOR, made="").stamp == account.stamp
+
+
+@pytest.mark.parametrize(("seconds", "is_noted"), [(59.75, False), (60.0, True)])
+def test_the_use_of_a_session_is_noted_once_a_minute(
+    tmp_path: Path, seconds: float, *, is_noted: bool
+) -> None:
+    clock = Clock()
+    sessions = Sessions(tmp_path / "sessions.sqlite", clock.seconds)
+    session = sessions.start("maria", "stamp")
+    clock.now += seconds
+    assert sessions.find(session) is not None
+    clock.now += IDLE - seconds
+    assert (sessions.find(session) is not None) is is_noted
+    sessions.close()

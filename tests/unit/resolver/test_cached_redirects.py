@@ -18,6 +18,7 @@ from ibi.identifier.forms import parse_ibi
 from ibi.resolver.acknowledgments.counter import ReaderCounter
 from ibi.resolver.cache.redirects import BY_LANGUAGE
 from ibi.resolver.fast_path import FastPath, FastPathClient
+from ibi.resolver.registry.registry import Registry
 from support.clock import run_with_false_clock
 from support.resolver.one_item import IBI, KEY, M16C, M16D, body, m16c, m16d
 from support.resolver.running_resolver import enter
@@ -341,6 +342,23 @@ def test_another_resolver_has_sixteen_times_the_limit_of_a_reader(tmp_path: Path
         assert await clicks(34, **known) == [404] * 33 + [429]  # one is left of three
 
     play(tmp_path, scene, request_rate=0.001, request_burst=3, negative_seconds=0)
+
+
+def test_an_archive_that_was_excluded_stays_the_known_holder_for_so_many_days(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[float] = []
+
+    def away(_registry: Registry, seconds: float = 0.0) -> dict[str, Any]:
+        looked.append(seconds)
+        return {}
+
+    async def scene(cached: Cached) -> None:
+        await cached.running.ask("/a.example/b/2020/01.01.00.00")
+
+    monkeypatch.setattr(Registry, "away", away)
+    play(tmp_path, scene, original_days=3)
+    assert 3 * 86_400 in looked
 
 
 @pytest.mark.parametrize("is_on", [True, False])

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from ipaddress import ip_network
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -297,8 +299,25 @@ def written(scene: str, data: Path) -> Iterator[tuple[str, str]]:
         found.append(("what was counted", await counted(running)))
         found.append(("what was written down", await written_down(running)))
 
-    run_with_false_clock(_in(data, play, settings))
-    return iter(found)
+    with logged() as lines:
+        run_with_false_clock(_in(data, play, settings))
+    return iter([*found, ("what was logged", "\n".join(lines))])
+
+
+@contextmanager
+def logged() -> Iterator[list[str]]:
+    """What is logged meanwhile, from notices on."""
+    lines: list[str] = []
+    handler, log = logging.Handler(), logging.getLogger("ibi")
+    handler.emit = lambda record: lines.append(f"{record.levelname} {record.getMessage()}")  # type: ignore[method-assign]  # shorter than a class
+    level = log.level
+    log.setLevel(logging.INFO)
+    log.addHandler(handler)
+    try:
+        yield lines
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
 
 
 async def counted(running: InProcess) -> str:

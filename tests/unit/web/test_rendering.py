@@ -27,6 +27,7 @@ from ibi.web.rendering import (
     percent,
     relation_name,
     sayer,
+    short_day,
     size,
     web_link,
 )
@@ -250,3 +251,9 @@ def test_values_are_escaped_in_a_page_as_everywhere(value: object) -> None:
 @pytest.mark.parametrize("sheet", ["archive.css", "item.css", "resolver.css", "admin.css"])
 def test_the_two_sheets_of_a_page_are_small(sheet: str) -> None:
     assert len(assets()["style.css"].body) + len(assets()[sheet].body) < 22_000
+
+
+def test_a_short_day_is_in_the_style_of_its_language_and_another_text_stays() -> None:
+    written = [short_day("2020-01-02T23:00:00Z", each) for each in ("en", "pt-BR", "de")]
+    assert written == ["Jan 2, 2020", "2 de jan. de 2020", "02.01.2020"]
+    assert short_day("unknown", "de") == "unknown"
