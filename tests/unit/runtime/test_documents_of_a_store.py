@@ -12,7 +12,7 @@ from ibi.errors import SetupError
 from ibi.runtime.json_list import JsonList
 from ibi.runtime.nonce import Nonce
 from ibi.runtime.signing import FILE, is_signed, public_key, signer
-from support.engines.documents_in_memory import Documents
+from support.in_memory.documents import Documents
 
 DIGITS = "0123456789abcdef" * 2
 NONE = (404, b"nobody is proving now that this address leads here\n")

@@ -17,7 +17,7 @@ from obstore.exceptions import GenericError, PermissionDeniedError, Unauthentica
 from ibi.archive.store import s3_client
 from ibi.archive.store.s3_client import KeyFile, S3Client
 from ibi.errors import SetupError, StoreSilent
-from support.engines.memory_s3 import ENDPOINT, PLACE, MemoryS3, memory_s3
+from support.in_memory.s3 import ENDPOINT, PLACE, MemoryS3, memory_s3
 
 SERVICE = "archive.example/w/2020/01.01.00.00"
 NO_KEYS = f"the keys for {PLACE} are refused by {ENDPOINT}: check AWS_ACCESS_KEY_ID and its secret"

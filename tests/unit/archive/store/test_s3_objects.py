@@ -26,7 +26,7 @@ from ibi.errors import BadItem, SetupError
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.runtime.durable_files import locked_file
 from support.archive.archive_fixture import NewArchive
-from support.engines.memory_s3 import ENDPOINT, PLACE, MemoryS3, memory_s3
+from support.in_memory.s3 import ENDPOINT, PLACE, MemoryS3, memory_s3
 
 NAME = "a.example/b/2010/01.01.00.00"
 FORMS = IBIForms.parse(f"rep {NAME}")

@@ -14,7 +14,7 @@ from ibi.identifier.forms import IBIForms
 from ibi.runtime.settings import ArchiveSettings, ResolverSettings, SubsystemSettings, mail_server
 from ibi.runtime.settings.toml_file import settings_lock
 from support.concurrency.open_files import open_files
-from support.engines.documents_in_memory import Documents
+from support.in_memory.documents import Documents
 
 
 def sentence(act: Callable[[], object]) -> str:

@@ -13,8 +13,8 @@ from ibi.archive.admin.kept_files import MOST_KEPT, KeptFile
 from ibi.archive.model.item import StoredFile
 from ibi.web.administration.deposit_form import (
     ACCESS_NAMES,
+    DEPOSIT_KIND_NAMES,
     DEPOSIT_KINDS,
-    KIND_NAMES,
     LANGUAGES,
     LICENCES,
     PARTS,
@@ -46,7 +46,7 @@ ADA = PersonRow(
 SEA = PersonRow(False, "Instituto do Mar", text="Instituto do Mar")
 RUI = PersonRow(True, "Banon", "Gerald", role="adviser", text="Banon, Gerald (orientador)")
 ALWAYS = {
-    "kinds": KIND_NAMES, "licence_words": LICENCES, "access_names": ACCESS_NAMES, "part_names": PARTS,
+    "kinds": DEPOSIT_KIND_NAMES, "licence_words": LICENCES, "access_names": ACCESS_NAMES, "part_names": PARTS,
     "most_kept": MOST_KEPT,
 }  # fmt: skip
 

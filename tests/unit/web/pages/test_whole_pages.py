@@ -175,7 +175,7 @@ ALERT = OriginalsAlert(
     entry(3, "alert", kind="suspect-originals", ibi=NAME, archives=f"{SERVICE} {NAME}"), (SERVICE, NAME),
     (entry(1, "original", ibi=NAME, archive=SERVICE), entry(2, "migrated", ibi=NAME, to=SERVICE)),
 )  # fmt: skip
-SETTLED = ALERT._replace(history=(*ALERT.history, entry(4, "settled", ibi=NAME, by="account root")))
+SETTLED_ALERT = ALERT._replace(history=(*ALERT.history, entry(4, "settled", ibi=NAME, by="account root")))
 NAMES = {parse_ibi(SERVICE).canonical: ArchiveTitles("The Sea", "O Mar")}
 ADA = Account("Ada", Role.ADMINISTRATOR, "$argon2", "2026-11-01T10:00:00Z")
 ROLES = (Role.ADMINISTRATOR,)
@@ -194,8 +194,8 @@ OF_A_RESOLVERS_ADMINISTRATION: Mapping[str, Any] = {
     "archive, new": admin_archives.ArchivePage(NEW),
     "applications": admin_archives.ApplicationsPage([APPLIED], SERVICE, "Not ours."),
     "applications, nothing": admin_archives.ApplicationsPage([]),
-    "alerts": administration.AlertsPage(AlertsSlice([ALERT, SETTLED], 7, 2), NAMES),
-    "log": administration.LogPage([entry(5, "unheard", x=1), *SETTLED.history], "original", NAME, 9, 1),
+    "alerts": administration.AlertsPage(AlertsSlice([ALERT, SETTLED_ALERT], 7, 2), NAMES),
+    "log": administration.LogPage([entry(5, "unheard", x=1), *SETTLED_ALERT.history], "original", NAME, 9, 1),
     "policies": administration.PoliciesPage(
         SETTINGS | {"negative_seconds": "2"}, SETTINGS, [("address", "urlib.net")], ["admin"],
         [IbiError("{name} takes effect once the resolver is restarted", name="stale_seconds")],
