@@ -11,7 +11,7 @@ try:  ## start a whole network with sample items on this machine
 test:  ## everything that must hold: format, lint, types, tests
 	./test.sh
 
-quick:  ## the tests that open no socket and start no server, with fewer examples of each property
+quick:  ## the tests of style, and those that need no socket and no data directory, with fewer examples of each property
 	. tools/environment.sh && environment requirements/dev.txt && unset PYTHONDONTWRITEBYTECODE && \
 		exec "$$bin/python" tools/quick.py
 

@@ -1,4 +1,4 @@
-"""`make quick`: the tests that open no socket and start no server, in as many processes as there are cores.
+"""`make quick`: the tests of style, and those that need no socket and no data directory, one process for each core.
 
 Workers of pytest-xdist would each collect all tests; here each process collects only what it runs. The folder of the
 tests of style stays in one process, as these share what they have read.
@@ -7,6 +7,7 @@ tests of style stays in one process, as these share what they have read.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +16,11 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 FOLDERS: Final = ("tests/unit", "tests/conformance/test_vectors*.py")
+LEFT_OUT: Final = re.compile(
+    r"tests/unit/(?:accounts|archive/(?!model|oai|search)\w+|resolver/(?:api|members|pages|registry))/"
+    r"|tests/unit/resolver/test_(?:cached_redirects|whole_answers)"
+)
+"""Most of these tests make a catalogue, a registry or a data directory, so they take half of the time of all."""
 TOGETHER: Final = "tests/style"
 MEMORY: Final = "/dev/shm"  # noqa: S108 - a folder of a random name is made in it
 """Where files lie in memory, so that none waits for a disk, and none is left."""
@@ -64,7 +70,7 @@ def main(options: Sequence[str]) -> int:
 def _test_files(pattern: str) -> list[Path]:
     """The files of tests that a folder has, or that a pattern matches."""
     found = Path(pattern).rglob("test_*.py") if Path(pattern).is_dir() else Path().glob(pattern)
-    return sorted(found)
+    return sorted(path for path in found if not LEFT_OUT.match(path.as_posix()))
 
 
 if __name__ == "__main__":
