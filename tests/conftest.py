@@ -109,7 +109,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parts("--beside", action="store_true", help="only what may run beside other tests")
     parts("--alone", action="store_true", help="only what must run alone")
     parts("--first-cases", action="store_true", help="the first of each table of cases in FIRST_CASES")
-    parts("--thirds", action="store_true", help="every third test of each file in tests/service")
+    parts("--thirds", action="store_true", help="every third test of each file in FIRST_CASES")
 
 
 def _take_part(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -150,7 +150,7 @@ def _of_thirds(config: pytest.Config) -> Callable[[pytest.Item], bool]:
 
     def is_wanted(item: pytest.Item) -> bool:
         seen[item.path] += 1
-        return seen[item.path] % 3 == 1 or "service" not in item.path.parts
+        return seen[item.path] % 3 == 1 or FIRST_CASES.isdisjoint(item.path.parts)
 
     return is_wanted
 
