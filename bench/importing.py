@@ -8,6 +8,7 @@ the same columns and the same length into a table with one name and one key each
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 import resource
@@ -166,6 +167,7 @@ def taken_in(data: Path, lines: Path) -> dict[str, float]:
 def _one(data: Path, lines: Path) -> None:
     """Import a file; say how many seconds that took, how many of a processor, and the most MB of memory."""
     begun, worked = time.perf_counter(), time.process_time()
+    gc.freeze()  # as the command does
     with DataDirectory(data, this_machine()).item_store() as item_store:
         report = FileImporter(item_store, "bench", lambda refused: sys.exit(str(refused.why))).run(lines)
     seconds, worked = time.perf_counter() - begun, time.process_time() - worked

@@ -41,7 +41,7 @@ _PARTS: Final = (
         "templates and their escaping",
         re.compile(r"jinja2|markupsafe|web/(?:templates|rendering|head|wording)"),
     ),
-    ("formats and citations", re.compile(r"web/formats|web/item_page|json/|latexcodec")),
+    ("formats and citations", re.compile(r"web/formats|web/item_values|json/|latexcodec")),
     ("the catalogue", re.compile(r"sqlite3|archive/(?:catalogue|rows|ledgers)")),
     ("names and dates", re.compile(r"ibi/identifier|babel|datetime")),
     ("links for programs", re.compile(r"website/(?:signposting|mementos)")),

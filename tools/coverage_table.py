@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import csv
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -97,7 +98,7 @@ def _in_module(tree: ast.Module) -> list[tuple[str, str]]:
 
 @cache
 def proofs() -> dict[str, list[Proof]]:
-    """Requirement number -> the tests that claim to prove it."""
+    """Requirement number -> the tests that claim to prove it, those first that claim the fewest others."""
     found: dict[str, set[Proof]] = {}
     for folder in ("tests", "conformance"):
         for path in (ROOT / folder).rglob("*.py"):
@@ -106,7 +107,8 @@ def proofs() -> dict[str, list[Proof]]:
             text = path.read_text(encoding="utf-8")
             for number, test in _in_module(ast.parse(text)) if ".proves(" in text else ():
                 found.setdefault(number, set()).add(Proof(path.relative_to(ROOT).as_posix(), test))
-    return {number: sorted(tests) for number, tests in found.items()}
+    claims = Counter(test for tests in found.values() for test in tests)
+    return {number: sorted(tests, key=lambda test: (claims[test], test)) for number, tests in found.items()}
 
 
 def missing() -> list[Requirement]:

@@ -18,9 +18,9 @@ from typing import Final
 FOLDERS: Final = ("tests/unit", "tests/conformance/test_vectors*.py")
 LEFT_OUT: Final = re.compile(
     r"tests/unit/(?:accounts|archive/(?!model|oai|search)\w+|resolver/(?:api|members|pages|registry))/"
-    r"|tests/unit/resolver/test_(?:cached_redirects|whole_answers)"
+    r"|tests/unit/resolver/test_(?:cached_redirects|whole_answers)|tests/unit/minting/test_subsystem|tests/unit/tools/"
 )
-"""Most of these tests make a catalogue, a registry or a data directory, so they take half of the time of all."""
+"""Most of these tests make a catalogue, a registry or a data directory, or run tools: half of the time of all."""
 TOGETHER: Final = "tests/style"
 MEMORY: Final = "/dev/shm"  # noqa: S108 - a folder of a random name is made in it
 """Where files lie in memory, so that none waits for a disk, and none is left."""

@@ -85,7 +85,7 @@ PASSED_ON = frozenset(
     "resolver/model/statements.py resolver/pages/explanation.py resolver/pages/programs.py "
     "resolver/pages/administration.py resolver/pages/registration.py resolver/resolve/answer_reader.py "
     "runtime/durable_files.py runtime/i18n.py runtime/settings/__init__.py runtime/settings/toml_file.py "
-    "web/archive_pages.py web/item_page.py web/listed_items.py "
+    "web/archive_pages.py web/item_values.py web/listed_items.py "
     "web/rendering.py web/resolver_pages.py".split()
 )
 """Modules that pass on the sentences of other modules."""

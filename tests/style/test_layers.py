@@ -45,7 +45,7 @@ SQL_MODULES = (
     "minting.state_row",
     "resolver.registry",
     "resolver.evidence.table",
-    "resolver.members.wrong_keys",
+    "resolver.members.shared_failures",
     "resolver.shared",
     "runtime.shared",
     "runtime.duty_lock",

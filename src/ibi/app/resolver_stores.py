@@ -21,8 +21,8 @@ from ibi.resolver.cache.redirects import RedirectCache
 from ibi.resolver.evidence.claims import ClaimTimes
 from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.evidence.reading import rebuild_hints
+from ibi.resolver.members.shared_failures import SharedFailures
 from ibi.resolver.members.status import Readiness
-from ibi.resolver.members.wrong_keys import WrongKeys
 from ibi.resolver.metrics.metrics import ResolverMetrics
 from ibi.resolver.registry.registry import MIGRATIONS, Registry
 from ibi.resolver.resolve.learning import Knowledge
@@ -115,7 +115,7 @@ def open_stores(data: Path, settings: ResolverSettings, host_lookup: HostLookup)
             ClaimTimes(data / EVIDENCE_FILE, time.monotonic),
         ),
         ResolverMetrics(data),
-        FailureWindows(data / "attempts", time.time) if store is None else WrongKeys(store, time.time),
+        FailureWindows(data / "attempts", time.time) if store is None else SharedFailures(store, time.time),
         HoldingsFilters(data / "filters", known.archives, client, time.time, known.away),
         host_lookup,
         RedirectCache(cache.leases, settings.redirect_mebibytes << 20),

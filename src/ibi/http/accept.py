@@ -12,6 +12,8 @@ LONGEST_ACCEPT: Final = 2000
 """Characters of the header Accept that are read."""
 MOST_RANGES: Final = 32
 """Media types in the header Accept that are read."""
+FORMAT_OPTIONS: Final = ("style", "locale")
+"""The parameters of a media type that say how a format is to be written; so far only citations have such."""
 
 PAGES: Final = frozenset({"text/html", "application/xhtml+xml"})
 """The media types of pages for people."""

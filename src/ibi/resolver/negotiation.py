@@ -6,17 +6,15 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from ibi.errors import ParseError
-from ibi.http.accept import accepted_format
+from ibi.http.accept import FORMAT_OPTIONS, accepted_format
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.query_string import split_query, unescape, write_query
 from ibi.protocol.relation import Relation, Step, StepKind
 from ibi.protocol.verb_list import GET_FILE_LIST
 from ibi.protocol.vocabulary import FORMAT_BY_TYPE, VERBS_OF_URL
-
-_OPTIONS: Final = ("style", "locale")
 
 
 class RequestedFormat(NamedTuple):
@@ -63,4 +61,6 @@ def requested_format(accept: bytes) -> RequestedFormat | None:
     name, options, _ = accepted_format(accept.decode("latin-1"), FORMAT_BY_TYPE)
     if name is None:
         return None
-    return RequestedFormat(name, write_query((each, options[each]) for each in _OPTIONS if each in options))
+    return RequestedFormat(
+        name, write_query((each, options[each]) for each in FORMAT_OPTIONS if each in options)
+    )

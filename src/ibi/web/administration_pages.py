@@ -20,7 +20,7 @@ from ibi.web.administration.identity_preview import identity_words
 from ibi.web.administration.operation_words import FAULTS, MOMENTS, VALUES, columns, fact_words
 from ibi.web.archive_pages import ELEMENT_NAMES
 from ibi.web.formats.record import kind_of
-from ibi.web.item_page import short_title, shortened
+from ibi.web.item_values import short_title, shortened
 from ibi.web.listed_items import kind_name
 from ibi.web.rendering import capital, dates_in, html
 
@@ -217,7 +217,7 @@ def _values_of(frame: Layout, language: str, branding: Branding) -> dict[str, An
     if isinstance(frame.page, item_pages.ReviewPage):
         return deposit_review.values(frame.page, language, branding)
     if isinstance(frame.page, bulk.BulkPage):
-        return {"tongues": deposit_form.LANGUAGES}
+        return {"tongues": deposit_form.ITEM_LANGUAGES}
     return {}
 
 

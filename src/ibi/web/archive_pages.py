@@ -33,12 +33,12 @@ from ibi.archive.search.search import LOOKED_AT
 from ibi.archive.search.words import NARROWING, NO_YEAR, path_with_query
 from ibi.errors import IbiError, ParseError
 from ibi.runtime.i18n import say
-from ibi.web import item_page
+from ibi.web import item_values
 from ibi.web.assets import svg
 from ibi.web.branding import Branding
 from ibi.web.formats import FORMATS, schema_kind
 from ibi.web.formats.record import clean
-from ibi.web.item_page import FAULTS, bars, link_elements
+from ibi.web.item_values import FAULTS, bars, link_elements
 from ibi.web.listed_items import KIND_NAMES, KIND_PLURALS, file_format, icon_of, kind_name, listed, searched
 from ibi.web.rendering import dates_in, html, language_name, page_headers
 
@@ -117,7 +117,7 @@ def _(page: FileListPage, language: str, branding: Branding) -> bytes:
 
 @render.register
 def _(page: ItemPage, language: str, branding: Branding) -> bytes:
-    found = item_page.values(page, language)
+    found = item_values.values(page, language)
     kind = found["record"].kind.datacite if found["record"] else ""
     return html(
         "item.html",
@@ -127,7 +127,7 @@ def _(page: ItemPage, language: str, branding: Branding) -> bytes:
         kind_name=kind_name(kind, language),
         kind_icon_name=icon_of(kind),
         file_format=file_format,
-        most_people=item_page.MOST_PEOPLE,
+        most_people=item_values.MOST_PEOPLE,
         quoted=quote_plus,
         more_lang=f"&{page.lang[1:]}" if page.lang else "",
         **found,
@@ -144,7 +144,7 @@ def _(page: MetadataPage, language: str, branding: Branding) -> bytes:
         page=page,
         rows=rows,
         links=link_elements(page.links),
-        formats=item_page.labelled(page.formats),
+        formats=item_values.labelled(page.formats),
         main=page.holding.forms.main,
         **_titled(page.holding, language),
     )
@@ -219,7 +219,7 @@ def _(page: StatisticsPage, language: str, branding: Branding) -> bytes:
 
 @render.register
 def _(page: ProgramsPage, language: str, branding: Branding) -> bytes:
-    words = sorted(_WORDS(item_page.title(page.item, language)), key=len) if page.item else []
+    words = sorted(_WORDS(item_values.title(page.item, language)), key=len) if page.item else []
     name, word = (page.item.forms.main if page.item else ""), (words[-1] if words else "")
     return html("programs.html", language, branding, page=page, base=page.place.base, ibi=name, word=word)
 
@@ -243,9 +243,9 @@ def _(page: NoticePage, language: str, branding: Branding) -> bytes:
 
 def _titled(holding: Holding, language: str) -> dict[str, str]:
     """Return the title of an item in the reader's language, or its name, and the language, "" if unknown."""
-    found = item_page.best(holding.metadata or {}, "title", language)
+    found = item_values.best(holding.metadata or {}, "title", language)
     known = found.language if found else None
-    return {"title": item_page.short_title(holding, language), "title_language": known or ""}
+    return {"title": item_values.short_title(holding, language), "title_language": known or ""}
 
 
 @render.register

@@ -12,7 +12,7 @@ from ibi.archive.search.search import page_of
 from ibi.archive.search.words import fold
 from ibi.runtime.i18n import say, say_count
 from ibi.web.formats.record import clean, kind_of
-from ibi.web.item_page import LONGEST_TITLE, access_chip, shortened
+from ibi.web.item_values import LONGEST_TITLE, access_chip, shortened
 from ibi.web.rendering import day, language_name, number, size
 
 if TYPE_CHECKING:

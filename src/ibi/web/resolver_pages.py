@@ -15,7 +15,6 @@ from ibi.identifier.legacy import LegacyId
 from ibi.identifier.repository import UniformRepositoryName
 from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.persistent_url import PersistentURL
-from ibi.resolver.members.settings_changes import SETTING_CHOICES as SETTING_WORDS
 from ibi.resolver.members.status import LATELY_SECONDS, STANDINGS
 from ibi.resolver.model.alert import STATUS, TITLE, AlertKind
 from ibi.resolver.model.archive import moment_text as stamp
@@ -23,7 +22,7 @@ from ibi.resolver.operations.settings import SettingsFields
 from ibi.resolver.pages import admin_archives, administration
 from ibi.resolver.pages.admin_archives import CHECKS, ArchiveState
 from ibi.runtime.i18n import say
-from ibi.runtime.settings.rules import RESOLVER_BOUNDS
+from ibi.runtime.settings.rules import RESOLVER_BOUNDS, RESOLVER_CHOICES
 from ibi.web.administration_pages import fields_on, framed
 from ibi.web.rendering import html, moment, sayer
 from ibi.web.resolution_pages import caret
@@ -357,6 +356,6 @@ def render(frame: Layout, language: str, branding: Branding) -> bytes:
         entry_facts=ENTRY_FACTS,
         stated=lambda check: _stated(check, language),
         meanings=MEANINGS,
-        choices={name: {word: CHOICES[word] for word in words} for name, words in SETTING_WORDS.items()},
+        choices={name: {word: CHOICES[word] for word in words} for name, words in RESOLVER_CHOICES.items()},
         numbers=RESOLVER_BOUNDS,
     )

@@ -15,7 +15,7 @@ from proofs.scale.limits import breaking_points, limits
 from proofs.scale.model import changes_requests, hints_kept, load, nodes_needed
 from proofs.scale.popularity import distinct, hits, stay, zipf
 
-PAGE = Path(__file__).parents[3] / "docs/reference/how-it-is-tested.md"
+PAGE = Path(__file__).parents[3] / "docs/reference/proofs.md"
 NAMES, CLICKS = 5_000, 100_000
 
 

@@ -18,7 +18,7 @@ from ibi.resolver.evidence.log import Evidence
 from ibi.resolver.members.confirmation import ConfirmationClient
 from ibi.resolver.members.inclusion import InclusionService, MemberReply
 from ibi.resolver.members.mail import MailSender
-from ibi.resolver.members.wrong_keys import WrongKeys
+from ibi.resolver.members.shared_failures import SharedFailures
 from ibi.resolver.registry.registry import Registry
 from ibi.runtime.shared.store import store_of
 from support.engines.shared_store import in_wanted_store, opened_registry
@@ -125,7 +125,9 @@ async def member(
     async with ScriptedArchives(tuple(archives), absent) as neighbourhood:
         policy = AddressPolicy(public=[LOOPBACK])
         client = Client(policy, neighbourhood.names)
-        throttle: Failures = WrongKeys(store, clock) if store else FailureWindows(data / "attempts", clock)
+        throttle: Failures = (
+            SharedFailures(store, clock) if store else FailureWindows(data / "attempts", clock)
+        )
         confirmation = ConfirmationClient(
             client, policy, neighbourhood.names, frozenset(map(HostPort.parse, own)), SERVICE
         )

@@ -14,8 +14,8 @@ from ibi.resolver.cache.hints import HintCache
 from ibi.resolver.cache.redirects import RedirectCache
 from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.members.mail import MailSender
+from ibi.resolver.members.shared_failures import SharedFailures
 from ibi.resolver.members.status import Readiness
-from ibi.resolver.members.wrong_keys import WrongKeys
 from ibi.resolver.metrics.metrics import ResolverMetrics
 from ibi.resolver.resolve.learning import Knowledge
 from ibi.resolver.resolve.round import Times
@@ -46,7 +46,7 @@ def stores(
         now,
     )
     store = store_of(folder)
-    throttle: Failures = WrongKeys(store, now) if store else FailureWindows(folder / "attempts", now)
+    throttle: Failures = SharedFailures(store, now) if store else FailureWindows(folder / "attempts", now)
     filters = HoldingsFilters(
         folder / "filters", registry.archives, lambda: Client(AddressPolicy(), host_lookup, LIMITS), now
     )

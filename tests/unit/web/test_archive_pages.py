@@ -23,7 +23,7 @@ from ibi.identifier.forms import IBIForms
 from ibi.identifier.legacy import LegacyId
 from ibi.protocol.vocabulary import ContentType, ItemState
 from ibi.web import administration_pages, listed_items
-from ibi.web.item_page import LONGEST_TITLE, short_title
+from ibi.web.item_values import LONGEST_TITLE, short_title
 from support.web.html_page import Page
 from support.web.unnamed import BRANDING, render
 

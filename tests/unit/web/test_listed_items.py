@@ -13,7 +13,7 @@ from ibi.identifier.forms import IBIForms
 from ibi.protocol.vocabulary import ItemState
 from ibi.web.assets import assets
 from ibi.web.formats.record import ITEM_KINDS, OTHER
-from ibi.web.item_page import LONGEST_TITLE
+from ibi.web.item_values import LONGEST_TITLE
 from ibi.web.licences import licence_of
 from ibi.web.listed_items import (
     KIND_NAMES,

@@ -7,7 +7,6 @@ skipped. See note 11: importing twice.
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import os
 import pickle
@@ -338,7 +337,6 @@ class FileImporter:
             setup_errors("{path}: {reason}", under=path),
             self._records(path, form) as records,
             closing(taking) if isinstance(taking, DryRun) else self.item_store.staging_session(),
-            _many_objects(),
         ):
             _ingest(taking, records, self.progress)
         return taking.report
@@ -396,19 +394,6 @@ def _await(under_way: list[tuple[Future[None], int]], progress: Callable[[int], 
 def first_records(file: BinaryIO, form: str, most: int) -> list[SourceRecord]:
     """Return the first records of a file. Raises BadItem."""
     return list(islice(IMPORT_FORMATS[form](file), most))
-
-
-@contextmanager
-def _many_objects() -> Iterator[None]:
-    """Exclude the program's objects from garbage collection, which would visit them for each batch."""
-    if gc.get_freeze_count():  # a server has done this already, for its lifetime
-        yield
-        return
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
 
 
 def _batches(records: Iterator[SourceRecord]) -> Iterator[list[SourceRecord]]:

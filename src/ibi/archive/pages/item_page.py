@@ -42,7 +42,7 @@ from ibi.archive.store.links import with_links
 from ibi.archive.store.tables import change_log, copies, history, listings, usage
 from ibi.archive.store.tables.usage import UsageCounts
 from ibi.errors import NotHeld, ParseError
-from ibi.http.accept import accepted_format
+from ibi.http.accept import FORMAT_OPTIONS, accepted_format
 from ibi.http.conditional import tagged
 from ibi.http.response import NO_STORE, Response, redirect
 from ibi.protocol.query_string import read_query, with_query, write_query
@@ -73,7 +73,6 @@ _EARLIER: Final = 5  # items that have the same next edition
 _SVG: Final = "image/svg+xml"
 _A_DAY: Final = "public, max-age=86400"
 _MOST_WISHES: Final = 256  # Accept headers whose choice of a format is cached
-_OPTIONS: Final = ("style", "locale")
 _VARY: Final = ("vary", "Accept, Accept-Language")
 _NO_SUCH: Final = "there are no metadata of {name} in this format; there are: {formats}"
 
@@ -168,7 +167,9 @@ class ItemPages:
         choice = accepted_format(request.header(b"accept"), by_type)
         if choice.name is None or (choice.name != LINKSET and self._described(holding) is None):
             return None
-        options = write_query((name, choice.options[name]) for name in _OPTIONS if name in choice.options)
+        options = write_query(
+            (name, choice.options[name]) for name in FORMAT_OPTIONS if name in choice.options
+        )
         where = ("location", with_query(_at(holding, choice.name), options))
         return Response(303, headers=(where, _VARY, *NO_STORE, self.cite_as(holding)))
 
@@ -311,7 +312,7 @@ class ItemPages:
     ) -> Response:
         body = which.write(
             with_links(self._catalogue, item),
-            {"locale": language_of(request)} | {n: options[n] for n in _OPTIONS if n in options},
+            {"locale": language_of(request)} | {n: options[n] for n in FORMAT_OPTIONS if n in options},
         )
         links = headers(self.signposting.of_metadata(item.holding))
         response = tagged(request, body, which.content_type, "public, no-cache", _VARY, *links)

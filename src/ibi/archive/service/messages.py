@@ -170,8 +170,11 @@ class MessageService:
             return _CONFIRMATION if self._confirms else _EMPTY
         if isinstance(message, ChangesRequest) and self._changes is not None:
             return self._changes.reply(message, request, self.client_of(request))
-        if not isinstance(message, Acknowledgment):
-            return self._heed(message) if request.method == "GET" else _NO_SUBJECT
+        if isinstance(message, Acknowledgment):
+            return self._answer_acknowledgment(message, request)
+        return self._heed(message) if request.method == "GET" else _NO_SUBJECT
+
+    def _answer_acknowledgment(self, message: Acknowledgment, request: Request) -> Response:
         # HEAD and prefetching by a browser lead no reader to the item, so they are not counted (T38: prefetching).
         if request.method == "GET" and not request.only_prefetched:
             refused = self._count(message, request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -69,6 +70,7 @@ def _import(args: argparse.Namespace) -> int:
     from ibi.archive.ingest.importing import FileImporter
 
     fields = fields_of(args, ingest.ImportFields)
+    gc.freeze()  # else garbage collection visits all objects of the program again and again, batch after batch
     # The progress bar needs the size of the file; a pipe has none.
     size = args.file.stat().st_size if args.file.is_file() else None
     with (

@@ -58,7 +58,7 @@ class ClientLimits:
     head: int = 16 * 1024
     """Bytes of the head of an answer (T10: huge answers)."""
     body: int = MAX_BODY
-    """Bytes of the body of an answer, refused while it comes (T10: huge answers)."""
+    """Bytes of the body of an answer, as of an Archive; more is refused while it comes (T10: huge answers)."""
     target: int = 64 * 1024
     """Bytes of a target (T10: huge answers)."""
     connect: float = 1.0

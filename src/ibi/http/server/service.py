@@ -251,8 +251,9 @@ async def run(
         await _all_within(STOPPING_SECONDS, last_hooks)
         for server in servers:
             server.should_exit = True
-        await asyncio.gather(*serving)
+        await asyncio.wait(serving)
         await _all_within(CLOSE_SECONDS, [service.close for service in services])
+    _raise_first(serving)
 
 
 def _raise_first(serving: Sequence[asyncio.Future[None]]) -> None:

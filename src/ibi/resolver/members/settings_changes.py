@@ -14,8 +14,10 @@ from ibi.http.response import Refusal
 from ibi.runtime.settings import ResolverSettings, settings_lock
 from ibi.runtime.settings.rules import (
     RESOLVER_BOUNDS,
+    RESOLVER_CHOICES,
     WHOLE,
     check_admin,
+    check_choice,
     check_networks,
     check_number,
     check_public_url,
@@ -28,13 +30,8 @@ if TYPE_CHECKING:
 
     from ibi.resolver.evidence.log import Evidence
 
-SETTING_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
-    "policy": ("hardened", "strict"),
-    "registration": ("closed", "form"),
-}
-"""The words of each setting that is one of a few."""
-CHANGEABLE_OVER_HTTP: Final = (*SETTING_CHOICES, *RESOLVER_BOUNDS, "admin")
-"""Settings that can be changed on the page and over the JSON interface, which have a field in `SettingsFields`."""
+CHANGEABLE_OVER_HTTP: Final = (*RESOLVER_CHOICES, *RESOLVER_BOUNDS, "admin")
+"""Settings that can be changed by command, on the page, and, with a field in `SettingsFields`, as JSON."""
 # A stolen token or session must not change whom the resolver trusts: that takes access to the machine. So the further
 # settings of this list have no field in `SettingsFields` (`resolver.operations.settings`).
 CHANGEABLE_BY_COMMAND: Final = (
@@ -123,9 +120,8 @@ def checked_setting(name: str, value: Any, names: tuple[str, ...]) -> Any:
                          name=name[:80], names=", ".join(names))  # fmt: skip
     if name in RESOLVER_BOUNDS:
         return _number(name, value)
-    if name in SETTING_CHOICES:
-        if value not in SETTING_CHOICES[name]:
-            raise SetupError("{name} is one of: {words}", name=name, words=", ".join(SETTING_CHOICES[name]))
+    if name in RESOLVER_CHOICES:
+        check_choice(RESOLVER_CHOICES, name, value)
         return value
     return _OTHERS[name](value)
 

@@ -70,7 +70,7 @@ class Knowledge:
         two Archives claim the original.
         """
         disputed = isinstance(decision, Alert) and decision.kind is AlertKind.SUSPECT_ORIGINALS
-        if disputed or not policy.remembers:
+        if disputed or not policy.reuses:
             return
         chosen = _informative(query, responses, decision, policy)
         if chosen is None or chosen.answer is None:
@@ -134,7 +134,7 @@ class Knowledge:
         forms = _forms(name)
         if alert.kind is AlertKind.SUSPECT_ORIGINALS:
             disputed = _disputed(query, responses)
-            if policy.remembers:
+            if policy.reuses:
                 self.hints.dispute(disputed)
             self.disputes += 1
             self.evidence.alert(str(alert.kind), str(name), alert.archives, sorted(disputed))
@@ -144,7 +144,7 @@ class Knowledge:
             removers = [
                 each for each in alert.archives if parse_ibi(each).canonical == holder
             ] or alert.archives
-            self._keep_removed(forms, removers[0], remembers=policy.remembers)
+            self._keep_removed(forms, removers[0], reuses=policy.reuses)
 
     def note_changed(self, names: Sequence[str], service: str) -> None:
         """Have the Archive of this service asked first for items (canonical names) that it says it has changed.
@@ -167,10 +167,10 @@ class Knowledge:
             if forms is not None:
                 self._keep_removed(forms, service)
 
-    def _keep_removed(self, forms: IBIForms, archive: str, *, remembers: bool = True) -> None:
+    def _keep_removed(self, forms: IBIForms, archive: str, *, reuses: bool = True) -> None:
         service = parse_ibi(archive).canonical
         recorded = self.evidence.deleted(forms, archive)
-        if not remembers:
+        if not reuses:
             return
         # An Archive that is not the known holder must not become the holder by reporting a removal (T04: a rogue
         # first answer). So its report is stored for this Archive alone, and only if the evidence has it, because the

@@ -110,7 +110,7 @@ class Policy:
         "differences",
         "name",
         "private_urls",
-        "remembers",
+        "reuses",
         "strict",
     )
 
@@ -129,8 +129,8 @@ class Policy:
         """Its name on the command line."""
         self.differences = () if strict else DIFFERENCES
         """What it does beyond the letter of the standard."""
-        self.remembers = not strict
-        """Whether answers, "no Archive has it" and holders are kept from one resolution to the next."""
+        self.reuses = not strict
+        """Whether a resolution uses, and keeps for later ones, answers, "no Archive has it", and known holders."""
 
     def plan(
         self,

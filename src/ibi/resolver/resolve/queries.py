@@ -26,7 +26,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
 
-from ibi.errors import IbiError, ParseError, PeerError, PeerGarbled, PeerSilent, QueryNotSent, WrongArchive
+from ibi.errors import (
+    IbiError,
+    ParseError,
+    PeerBusy,
+    PeerError,
+    PeerGarbled,
+    PeerSilent,
+    QueryNotSent,
+    WrongArchive,
+)
 from ibi.http.client import target_part, too_many
 from ibi.http.client.loop_lag import LoopLag
 from ibi.http.limits.fair_queue import HANGS_AFTER, MANY_IN_FLIGHT, ROUNDS_AT_ONCE, FairQueue
@@ -279,6 +288,8 @@ class Queries:
         error: IbiError = QueryNotSent("it did not respond lately, so it is not asked for a while")
         if circuit is not None and isinstance(circuit.why, WrongArchive):
             error = circuit.why
+        elif circuit is not None and isinstance(circuit.why, PeerBusy):
+            error = QueryNotSent("it asked for a pause, so it is not asked for a while")
         batch.deliver(ArchiveResponse(archive, None, error, batch.deadline.now(), "breaker"))
 
     def _start(self, batch: QueryBatch, outgoing: Sequence[Query]) -> None:

@@ -203,7 +203,7 @@ class Resolver:
         archives, began, now = self._included, clock(), knowledge.now()
         # Taken before any Archive is asked: what is forgotten later than this is neither cached nor joined.
         snapshot = knowledge.cache.snapshot()
-        reuse = policy.remembers and not url.original_required
+        reuse = policy.reuses and not url.original_required
         trace = Trace(persistent, policy, original_required=url.original_required, in_full=in_full)
         # Languages are parsed only where the URL leaves a choice: in a relation.
         languages = request.header(b"accept-language") if url.relation.steps else ""
@@ -250,13 +250,13 @@ class Resolver:
         if trace.rounds and not trace.in_full:
             trace.rounds[-1].forget_answers()
         query, members, policy, knowledge = resolution.query, self._members(), self._policy, self._knowledge
-        hint = knowledge.hints.of(query.ibi.canonical) if policy.remembers else NO_HINT
+        hint = knowledge.hints.of(query.ibi.canonical) if policy.reuses else NO_HINT
         plan = self._plan(resolution, hint)
         round_ = Round(self._queries, self._times, self._members, plan, query, terms)
         round_trace = RoundTrace(query, plan.why, round_.began)
         rounds.append(round_)
         trace.rounds.append(round_trace)
-        if members.away and policy.remembers:
+        if members.away and policy.reuses:
             self._count_absent(resolution, round_trace, hint)
         decision: Decision | None = await self._hear(resolution, round_, round_trace)
         round_trace.queried = tuple(round_.queried)
@@ -266,7 +266,7 @@ class Resolver:
             decision = self._close(resolution, rounds, round_trace, terms)
         knowledge.learn(query, hint, round_trace.responses, decision, policy, members)
         if isinstance(decision, Redirect):
-            if policy.remembers and decision.found.entry.state is not ItemState.ORIGINAL:
+            if policy.reuses and decision.found.entry.state is not ItemState.ORIGINAL:
                 self._search_original(decision, hint, rounds, round_trace, terms)
             if len(decision.url) + len(trace.url) > URL_LENGTH_SURE_TO_FIT:
                 decision = _if_acknowledged(decision, trace.url)
@@ -395,7 +395,7 @@ class Resolver:
     def _record(self, alert: Alert, url: PersistentURL, trace: RoundTrace) -> Alert:
         """Write an alert into the evidence; if two Archives claim the original, add which of them showed it first."""
         self._knowledge.record(alert, url.ibi, trace.query, trace.responses, self._policy)
-        if alert.kind is AlertKind.SUSPECT_ORIGINALS and self._policy.remembers:
+        if alert.kind is AlertKind.SUSPECT_ORIGINALS and self._policy.reuses:
             original = self._knowledge.hints.first_holder(url.ibi.canonical)
             return replace(alert, first_holder=original if original in self._members().by_service else "")
         return alert
@@ -406,7 +406,7 @@ class Resolver:
         If no Archive has the item: held items whose names differ from this one by a typing error. If two Archives claim
         the original: since when each of them does.
         """
-        if alert.kind is AlertKind.NOT_FOUND and not alert.known and self._policy.remembers:
+        if alert.kind is AlertKind.NOT_FOUND and not alert.known and self._policy.reuses:
             return replace(alert, near=self._names_near(name))
         claims = self._knowledge.claims
         if alert.kind is not AlertKind.SUSPECT_ORIGINALS or claims is None:

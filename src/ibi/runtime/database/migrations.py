@@ -14,6 +14,7 @@ go on with the newer database (decision 0057).
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -172,9 +173,16 @@ def _version_table(engine: Engine, migrations: Path) -> str:
     return f"{_chain(migrations)}_version" if is_postgresql(engine) else "alembic_version"
 
 
-def _versions(migrations: Path) -> list[str]:
+@cache
+def _versions(migrations: Path) -> tuple[str, ...]:
     """Return the versions that the migrations lead to, oldest first."""
-    return [_REVISION.findall(step)[0] for step in _steps(migrations)]
+    return tuple(_REVISION.findall(step)[0] for step in _steps(migrations))
+
+
+@cache
+def _tables(migrations: Path) -> tuple[str, ...]:
+    """Return the tables that the migrations make."""
+    return tuple(name for step in _steps(migrations) for name in _TABLE.findall(step))
 
 
 def _steps(migrations: Path) -> list[str]:
@@ -184,11 +192,10 @@ def _steps(migrations: Path) -> list[str]:
 
 def _check_tables(engine: Engine, migrations: Path) -> None:
     """Refuse a database in which a table that the migrations made cannot be read. Raises SetupError."""
-    tables = [name for step in _steps(migrations) for name in _TABLE.findall(step)]
     table = ""
     try:
         with engine.connect().execution_options(**{ONLY_READING: True}) as connection:
-            for table in tables:
+            for table in _tables(migrations):
                 # A table in the schema may still be unusable, so the database has to prepare a read of each.
                 connection.exec_driver_sql(f'SELECT * FROM "{table}" LIMIT 0')  # noqa: S608 - our own names
     except DatabaseError as error:

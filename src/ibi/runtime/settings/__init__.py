@@ -152,11 +152,11 @@ class ArchiveSettings(_Addressed):
     page_rate: float = 50.0
     """Pages about items a second that one reader may have, of each process; 0: without limit."""
     page_burst: int = 500
-    """How many of them at once."""
+    """How many of these pages at once."""
     costly_rate: float = 5.0
     """Searches, feeds and the like a second that one reader may have; 0: without limit."""
     costly_burst: int = 100
-    """How many of them at once."""
+    """How many searches, feeds and the like at once."""
     accel_prefix: str = ""
     """The internal location under which nginx serves DIR/col (X-Accel-Redirect), "" where there is none."""
     files_group: str = ""
@@ -273,7 +273,7 @@ class ResolverSettings(_Addressed):
     request_rate: float = 20.0
     """Resolutions a second that one reader may cause in each process, if they query Archives."""
     request_burst: int = 40
-    """How many of them at once."""
+    """How many such resolutions at once."""
     admin: str = ""
     """The mail address of its administrator, shown to readers of alerts."""
     upstream: str = ""
@@ -299,10 +299,6 @@ class ResolverSettings(_Addressed):
 
     def __post_init__(self) -> None:
         _check("", (self.address, *self.aliases))
-        if self.policy not in {"hardened", "strict"}:
-            raise SetupError("the policy is hardened or strict, not {policy}", policy=self.policy)
-        if self.registration not in {"closed", "form"}:
-            raise SetupError("registration is closed or form, not {word}", word=self.registration)
         user = mail_server(self.smtp).user if self.smtp else ""
         if user and not self.smtp_password_file.startswith("/"):
             raise SetupError("smtp_password_file is the absolute path of a file with the password for `smtp`")

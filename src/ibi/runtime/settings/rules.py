@@ -44,6 +44,12 @@ RESOLVER_BOUNDS: Final[Mapping[str, Bounds]] = {
 }
 """The bounds of the numbers of a resolver."""
 
+RESOLVER_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "policy": ("hardened", "strict"),
+    "registration": ("closed", "form"),
+}
+"""The words of each setting of a resolver that is one of a few."""
+
 ARCHIVE_BOUNDS: Final[Mapping[str, Bounds]] = {
     "reuse_seconds": (0, 86_400),
     "largest_upload": (1, 1 << 50),
@@ -90,6 +96,12 @@ def check_number(bounds: Mapping[str, Bounds], name: str, value: Any) -> None:
             "{name} is a number from {least} to {most}"
         )  # fmt: skip
         raise SetupError(problem, name=name, least=least, most=most)
+
+
+def check_choice(choices: Mapping[str, tuple[str, ...]], name: str, value: Any) -> None:
+    """Refuse a value that is none of the words of a setting. Raises SetupError."""
+    if value not in choices[name]:
+        raise SetupError("{name} is one of: {words}", name=name, words=", ".join(choices[name]))
 
 
 def with_point(text: str) -> str:
@@ -146,6 +158,7 @@ def check_store(_name: str, text: str) -> None:
 
 RESOLVER_RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(RESOLVER_BOUNDS, partial(check_number, RESOLVER_BOUNDS)),
+    **dict.fromkeys(RESOLVER_CHOICES, partial(check_choice, RESOLVER_CHOICES)),
     "admin": check_admin,
     "metrics_networks": check_networks,
     "public_url": check_public_url,

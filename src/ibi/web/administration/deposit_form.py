@@ -131,7 +131,22 @@ ACCESS_NAMES: Final = {
 }
 """Access of an item -> its label."""
 
-LANGUAGES: Final = ("pt-BR", "pt", "en", "es", "fr", "de", "it", "gn", "la", "nl", "ru", "ja", "zh", "ar")
+ITEM_LANGUAGES: Final = (
+    "pt-BR",
+    "pt",
+    "en",
+    "es",
+    "fr",
+    "de",
+    "it",
+    "gn",
+    "la",
+    "nl",
+    "ru",
+    "ja",
+    "zh",
+    "ar",
+)
 """Languages that can be chosen; what an item has besides them can be chosen, too."""
 
 LICENCES: Final = {
@@ -335,7 +350,9 @@ def _subjects(page: ItemFormPage, typed: Mapping[str, Rows]) -> Rows:
 
 def _languages(more: Iterable[str], language: str) -> list[tuple[str, str]]:
     """Return the languages that can be chosen, by their names in the language of the page."""
-    return [(tag, language_name(tag, language)) for tag in dict.fromkeys((*LANGUAGES, *filter(None, more)))]
+    return [
+        (tag, language_name(tag, language)) for tag in dict.fromkeys((*ITEM_LANGUAGES, *filter(None, more)))
+    ]
 
 
 def _typed_date(text: str, language: str) -> str:

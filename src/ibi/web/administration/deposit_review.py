@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ibi.archive.model.formats import DescribedItem
-from ibi.web import item_page
+from ibi.web import item_values
 from ibi.web.administration import deposit_form
 from ibi.web.formats.citation import STYLES
 from ibi.web.formats.record import record
@@ -33,7 +33,7 @@ def values(page: ReviewPage, language: str, branding: Branding) -> dict[str, Any
         "access_names": deposit_form.ACCESS_NAMES,
         "kind_name": deposit_form.type_name(known.type),
         "heading": known.title if named else "",
-        "abstract": item_page.best(metadata, "description", language),
+        "abstract": item_values.best(metadata, "description", language),
         "citations": [(name.upper(), write(known, language, day)) for name, write in STYLES.items()] if named else [],
         "address": known.url,
     }  # fmt: skip

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -78,45 +75,3 @@ def test_a_record_with_files_ends_its_portion_and_none_of_them_waits(archive: Ne
         (4, "a.example/c1/2010/01.01.00.00 is already held, but differs in"),
         (5, f"{archive.data / 'absent'} cannot be read"),
     ]
-
-
-@pytest.fixture
-def unfrozen() -> Iterator[None]:
-    """A process whose garbage collector looks at everything, as that of a command does."""
-    gc.unfreeze()
-    yield
-    gc.freeze()
-
-
-@pytest.mark.usefixtures("unfrozen")
-def test_a_command_looks_for_garbage_only_among_what_an_import_makes(
-    archive: NewArchive, tmp_path: Path
-) -> None:
-    path, frozen = tmp_path / "items.jsonl", list[int]()
-    path.write_bytes(line(1))
-
-    def run() -> None:
-        importer = FileImporter(
-            archive.item_store,
-            "tester",
-            archive.refused.append,
-            lambda _: frozen.append(gc.get_freeze_count()),
-        )
-        importer.run(path)
-
-    run()
-    assert frozen[0] > 10_000
-    assert gc.get_freeze_count() == 0
-    gc.freeze()  # as a server does at its beginning
-    before = gc.get_freeze_count()
-    run()
-    assert 0 < gc.get_freeze_count() <= before
-    gc.unfreeze()
-    importer = FileImporter(archive.item_store, "tester", archive.refused.append, _stop)
-    with pytest.raises(ValueError, match="stopped"):
-        importer.run(path)
-    assert gc.get_freeze_count() == 0
-
-
-def _stop(_read: int) -> None:
-    raise ValueError("stopped")

@@ -90,22 +90,20 @@ def test_a_node_goes_on_and_starts_again_while_another_runs_a_version_that_only_
 def test_a_version_that_does_more_than_add_is_refused_also_when_others_only_add_after_it(
     postgresql: PostgreSQL, tmp_path: Path, chain: Path
 ) -> None:
-    later = tmp_path / "migrations"
-    shutil.copytree(chain, later, ignore=shutil.ignore_patterns("__pycache__"))
     engine = open_engine(postgresql.new_database())
     if chain == RESOLVER:
         migrate(engine, SHARED)
     migrate(engine, chain)
     check_version(engine, chain)
-    add_migration(later, only_adds=True)
+    later, _ = _next_program(chain, tmp_path / "later", only_adds=True)
     migrate(engine, later)
     upgrade(engine, chain)
     check_version(engine, chain)
-    second = _again(later, only_adds=False)
+    later, second = _next_program(later, tmp_path / "second", only_adds=False)
     migrate(engine, later)
     with pytest.raises(SetupError, match=f"has version {second}, but this program needs version"):
         check_version(engine, chain)
-    third = _again(later, only_adds=True)
+    later, third = _next_program(later, tmp_path / "third", only_adds=True)
     migrate(engine, later)
     with pytest.raises(SetupError, match=f"has version {third}, but this program needs version"):
         check_version(engine, chain)
@@ -113,10 +111,10 @@ def test_a_version_that_does_more_than_add_is_refused_also_when_others_only_add_
     engine.dispose()
 
 
-def _again(migrations: Path, *, only_adds: bool) -> str:
-    """Add one more migration, of other tables and columns."""
-    version = add_migration(migrations, only_adds=only_adds)
-    path = max((migrations / "versions").glob("[0-9]*.py"))
-    number = path.name[:4]
-    path.write_text(path.read_text().replace("later", f"later_{number}"))
-    return version
+def _next_program(migrations: Path, folder: Path, *, only_adds: bool) -> tuple[Path, str]:
+    """The migrations of a program with one more, which adds other tables and columns; and its version."""
+    shutil.copytree(migrations, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    version = add_migration(folder, only_adds=only_adds)
+    path = max((folder / "versions").glob("[0-9]*.py"))
+    path.write_text(path.read_text().replace("later", f"later_{path.name[:4]}"))
+    return folder, version

@@ -16,7 +16,7 @@ import pytest
 from ibi.archive.operations.listed import OPERATIONS
 from ibi.cli import main
 from ibi.web.administration_pages import EVENTS
-from ibi.web.item_page import HAPPENED
+from ibi.web.item_values import HAPPENED
 from support.acts.beginnings import (
     KEY,
     RESOLVER,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import signal
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from ibi.archive.ingest.importing import FileImporter
 from ibi.runtime.settings import ArchiveSettings
 from support.ports import free_port
 
@@ -519,3 +521,16 @@ def test_serve_on_a_port_that_is_taken_is_one_sentence(ibi: Ibi, data: Path) -> 
         status, out, err = ibi("serve", "--data", data, "--bind", bind)
     assert (status, out) == (1, "")
     assert bind in err
+
+
+def test_an_import_excludes_the_program_from_garbage_collection_before_it_reads(
+    ibi: Ibi, data: Path, lines: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = list[str]()
+    run = FileImporter.run
+    monkeypatch.setattr(gc, "freeze", lambda: order.append("freeze"))
+    monkeypatch.setattr(
+        FileImporter, "run", lambda *args, **named: order.append("run") or run(*args, **named)
+    )
+    assert ibi("import", "--data", data, lines)[0] == 1  # one item is refused
+    assert order == ["freeze", "run"]

@@ -13,7 +13,7 @@ import pytest
 import ibi.resolver
 from ibi.errors import SetupError
 from ibi.http.limits.window import MOST_NAMES, FailureLimit, Failures, FailureWindows
-from ibi.resolver.members.wrong_keys import WrongKeys
+from ibi.resolver.members.shared_failures import SharedFailures
 from ibi.runtime.shared.store import store_of
 from support.concurrency.threads import waits_for
 from support.engines.shared_store import data, on_both_stores
@@ -43,7 +43,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def throttle(data: Path, clock: Clock) -> Iterator[Failures]:
     store = store_of(data)
     throttle: Failures = (
-        FailureWindows(data / "attempts", clock) if store is None else WrongKeys(store, clock)
+        FailureWindows(data / "attempts", clock) if store is None else SharedFailures(store, clock)
     )
     yield throttle
     throttle.close()

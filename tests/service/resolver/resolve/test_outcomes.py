@@ -20,6 +20,7 @@ from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.metrics.metrics import ResolverMetrics
 from ibi.resolver.model.alert import Alert, AlertKind, Coverage
 from ibi.resolver.model.archive import Archive, AwayArchive
+from ibi.resolver.resolve.answer_reader import asks_for_pause
 from ibi.resolver.resolve.breaker import FAILURES, CircuitBreakers
 from ibi.resolver.resolve.holder_search import SEARCH_EVERY
 from ibi.resolver.resolve.learning import Knowledge
@@ -207,6 +208,10 @@ def test_a_guess_is_right_or_wrong_and_an_answer_is_new_cached_or_expired(tmp_pa
         found = await made.seen()
         assert found.rounds[0][2] == [closed, ("b", "network", ""), ("a", "stale", "")]
         assert (found.decision, found.cost, found.guess, found.cached) == (place, 1, "wrong", "stale")
+        await asyncio.sleep(60.0)
+        made.breakers.pause(a.service, made.loop.time(), asks_for_pause(60))
+        paused = ("a", "breaker", "it asked for a pause, so it is not asked for a while")
+        assert (await made.seen()).rounds[0][2][0] == paused
 
     play(tmp_path, act, holder("a", 1, 0.3, reuse=True), archive("b", Behaviour(b"", 0.05), 2))
 

@@ -135,8 +135,8 @@ def test_each_difference_of_the_hardened_policy_is_named_once() -> None:
 
 def test_the_strict_policy_remembers_nothing_and_has_no_difference() -> None:
     strict, hardened = Policy(strict=True), Policy()
-    assert (strict.name, strict.strict, strict.remembers, strict.differences) == ("strict", True, False, ())
-    assert (hardened.name, hardened.strict, hardened.remembers) == ("hardened", False, True)
+    assert (strict.name, strict.strict, strict.reuses, strict.differences) == ("strict", True, False, ())
+    assert (hardened.name, hardened.strict, hardened.reuses) == ("hardened", False, True)
     assert hardened.differences == DIFFERENCES
 
 

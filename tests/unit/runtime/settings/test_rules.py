@@ -144,3 +144,15 @@ def test_what_is_no_place_inside_nginx_is_told(text: str) -> None:
 )
 def test_a_decimal_comma_is_read_where_it_can_be_nothing_else(typed: str, read: str) -> None:
     assert with_point(typed) == read
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("policy", "hardened, strict"), ("registration", "closed, form")]
+)
+def test_a_setting_with_a_choice_is_one_of_its_words(name: str, words: str) -> None:
+    for word in words.split(", "):
+        RESOLVER_RULES[name](name, word)
+    for value in ("soft", "", "Strict", 1, None):
+        with pytest.raises(SetupError) as refused:
+            RESOLVER_RULES[name](name, value)
+        assert str(refused.value) == f"{name} is one of: {words}"

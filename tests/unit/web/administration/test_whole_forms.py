@@ -15,7 +15,7 @@ from ibi.web.administration.deposit_form import (
     ACCESS_NAMES,
     DEPOSIT_KIND_NAMES,
     DEPOSIT_KINDS,
-    LANGUAGES,
+    ITEM_LANGUAGES,
     LICENCES,
     PARTS,
     DepositKind,
@@ -56,8 +56,8 @@ def shown(page: ItemFormPage, language: str = "en") -> dict[str, Any]:
     found = values(page, language)
     assert {name: found.pop(name) for name in ALWAYS} == ALWAYS
     tongues = found.pop("tongues")
-    assert [tag for tag, _ in tongues][: len(LANGUAGES)] == [*LANGUAGES]
-    return {**found, "more": tongues[len(LANGUAGES) :], "rows": found["rows"]("title")}
+    assert [tag for tag, _ in tongues][: len(ITEM_LANGUAGES)] == [*ITEM_LANGUAGES]
+    return {**found, "more": tongues[len(ITEM_LANGUAGES) :], "rows": found["rows"]("title")}
 
 
 def test_an_item_that_is_edited_is_in_the_fields_of_its_kind() -> None:

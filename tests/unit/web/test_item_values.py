@@ -17,7 +17,7 @@ from ibi.archive.store.tables.usage import UsageCounts
 from ibi.identifier.forms import IBIForms
 from ibi.protocol.vocabulary import ItemState
 from ibi.web.formats import embedded
-from ibi.web.item_page import (
+from ibi.web.item_values import (
     LONGEST_TEXT,
     LONGEST_TITLE,
     MOST_FILES,

@@ -1,4 +1,4 @@
-"""Wrong keys, and other attempts that failed, counted in the shared store: by all nodes together (T16: guessed keys).
+"""Count attempts that failed, such as wrong keys, in the shared store: by all nodes together (T16: guessed keys).
 
 The same as `http.limits.window`, which counts for the processes of one node.
 """
@@ -35,7 +35,7 @@ _FORGET: Final = text("DELETE FROM wrong_key WHERE moment <= :before OR number <
 _log = logging.getLogger(__name__)
 
 
-class WrongKeys:
+class SharedFailures:
     """The failures of names in a store. `now` gives POSIX seconds."""
 
     is_remote = True
