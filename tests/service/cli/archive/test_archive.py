@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ibi.archive.ingest.batch import ImportReport
 from ibi.archive.ingest.importing import FileImporter
 from ibi.runtime.settings import ArchiveSettings
 from support.ports import free_port
@@ -526,11 +528,13 @@ def test_serve_on_a_port_that_is_taken_is_one_sentence(ibi: Ibi, data: Path) -> 
 def test_an_import_excludes_the_program_from_garbage_collection_before_it_reads(
     ibi: Ibi, data: Path, lines: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    order = list[str]()
-    run = FileImporter.run
+    order, run = list[str](), FileImporter.run
+
+    def reading(importer: FileImporter, path: Path, *more: Any, **named: Any) -> ImportReport:
+        order.append("read")
+        return run(importer, path, *more, **named)
+
     monkeypatch.setattr(gc, "freeze", lambda: order.append("freeze"))
-    monkeypatch.setattr(
-        FileImporter, "run", lambda *args, **named: order.append("run") or run(*args, **named)
-    )
+    monkeypatch.setattr(FileImporter, "run", reading)
     assert ibi("import", "--data", data, lines)[0] == 1  # one item is refused
-    assert order == ["freeze", "run"]
+    assert order == ["freeze", "read"]
