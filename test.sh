@@ -17,6 +17,15 @@ fi
 # --beside only one of the two.
 alone() { "$bin/python" -m pytest --numprocesses=1 --alone "$@"; }
 beside() { "$bin/python" -m pytest --numprocesses=auto --dist=worksteal --beside "$@"; }
+# The files of tests lie in memory where there is room: a tenth of the time. Who names a folder (TMPDIR) has them there.
+if [ -z "${TMPDIR:-}" ]; then
+    files=$(folder_in_memory)
+    if [ -n "$files" ]; then
+        export TMPDIR="$files"
+        trap 'rm -rf "$files"' EXIT
+        trap 'exit 130' INT TERM
+    fi
+fi
 case " $* " in
     *" --alone "*) alone "$@"; exit ;;
     *" --beside "*) beside "$@"; exit ;;

@@ -109,11 +109,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parts("--beside", action="store_true", help="only what may run beside other tests")
     parts("--alone", action="store_true", help="only what must run alone")
     parts("--first-cases", action="store_true", help="the first of each table of cases in FIRST_CASES")
-    parts("--thirds", action="store_true", help="every third test of each file in FIRST_CASES")
+    parts("--fifths", action="store_true", help="every fifth test of each file in FIRST_CASES")
 
 
 def _take_part(config: pytest.Config, items: list[pytest.Item]) -> None:
-    wanted = [_of_one_part(config), _of_first_cases(config), _of_thirds(config)]
+    wanted = [_of_one_part(config), _of_first_cases(config), _of_fifths(config)]
     taken, left = list[pytest.Item](), list[pytest.Item]()
     for item in items:
         (taken if all(is_wanted(item) for is_wanted in wanted) else left).append(item)
@@ -143,14 +143,14 @@ def _of_first_cases(config: pytest.Config) -> Callable[[pytest.Item], bool]:
     return is_first
 
 
-def _of_thirds(config: pytest.Config) -> Callable[[pytest.Item], bool]:
-    if not config.getoption("--thirds"):
+def _of_fifths(config: pytest.Config) -> Callable[[pytest.Item], bool]:
+    if not config.getoption("--fifths"):
         return lambda _: True
     seen = Counter[Path]()
 
     def is_wanted(item: pytest.Item) -> bool:
         seen[item.path] += 1
-        return seen[item.path] % 3 == 1 or FIRST_CASES.isdisjoint(item.path.parts)
+        return seen[item.path] % 5 == 1 or FIRST_CASES.isdisjoint(item.path.parts)
 
     return is_wanted
 

@@ -122,7 +122,7 @@ def test_the_lowest_versions_that_are_admitted_work(built: Built, tmp_path: Path
     _shows_a_network(place, tmp_path)
     place.see_packages_of_tests()
     words = (
-        "-q -p no:cacheprovider -p no:xdist --hypothesis-profile=few --first-cases --thirds"
+        "-q -p no:cacheprovider -p no:xdist --hypothesis-profile=few --first-cases --fifths"
         " -W ignore:open_text:DeprecationWarning"
     )
     folders = [f"tests/unit/{each}" for each in LOWEST_TESTS]
