@@ -148,7 +148,7 @@ KEPT: Final = (
         values=({"count": 5, "forms": "rep", "collection": "x"},),
         refuses=(Refusal,),
     ),
-    Target("http.client.address.HostPort.parse", HostPort.parse, rule="host", back=str),
+    Target("http.client.address_policy.HostPort.parse", HostPort.parse, rule="host", back=str),
     Target("http.client.download.CheckedURL.parse", _place, seeds=corpus.wild(), rule="url"),
     Target("transport.download.Answer.json", _json, "bytes", corpus.items(), "json"),
     Target("transport.exchange.Answers.feed", _answers, "bytes", _REPLIES, swift=False),

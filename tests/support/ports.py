@@ -7,7 +7,7 @@ import random
 import socket
 
 from ibi.errors import ForbiddenAddress
-from ibi.http.client.address import HostPort
+from ibi.http.client.address_policy import HostPort
 
 _FIRST, _EACH, _WORKERS = 18_000, 1_400, 10
 """Below those that the system gives to connections by itself: one of these would be taken in between."""

@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from ibi.archive.pages.models import Renderer
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.memberships import MembershipRecord
-    from ibi.http.client.address import HostLookup
+    from ibi.http.client.address_policy import HostLookup
     from ibi.http.public_url import TLSPorts
     from ibi.http.response import Handler, Response
     from ibi.http.server.config import AtOnce, Later

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ibi.archive.service.metrics import ArchiveMetrics
     from ibi.archive.store.data_directory import DataDirectory
     from ibi.archive.store.tables.catalogue import Catalogue
-    from ibi.http.client.address import HostLookup
+    from ibi.http.client.address_policy import HostLookup
     from ibi.identifier.forms import IBI
     from ibi.runtime.tasks import PeriodicTask
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ibi.archive.membership.joining import WatchedArchiveSettings
     from ibi.archive.store.data_directory import DataDirectory
     from ibi.archive.store.tables.catalogue import Catalogue
-    from ibi.http.client.address import HostLookup
+    from ibi.http.client.address_policy import HostLookup
     from ibi.runtime.settings import ArchiveSettings
 
 EXPIRE_EVERY: Final = 3600.0

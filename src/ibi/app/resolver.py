@@ -15,7 +15,7 @@ from ibi.app.resolver_nodes import NodeTasks
 from ibi.app.resolver_stores import check_resolver, follow_store, open_registry, open_stores
 from ibi.errors import SetupError
 from ibi.http.client import AddressPolicy, Client, ClientLimits
-from ibi.http.client.address import system_lookup
+from ibi.http.client.address_policy import system_lookup
 from ibi.http.client.download import Downloads
 from ibi.http.server.service import Service
 from ibi.http.server.tracing import traced
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
     from pathlib import Path
 
-    from ibi.http.client.address import HostLookup
+    from ibi.http.client.address_policy import HostLookup
     from ibi.http.public_url import TLSPorts
 
 __all__ = ["check_resolver", "open_registry", "resolver_service", "site_pages"]

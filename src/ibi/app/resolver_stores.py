@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ibi.http.client.address import HostLookup
+    from ibi.http.client.address_policy import HostLookup
     from ibi.runtime.shared.store import SharedStore
 
 REGISTRY: Final = "registry.sqlite"

@@ -233,7 +233,7 @@ def _listeners(wanted: int, stack: contextlib.ExitStack) -> list[socket.socket]:
 
     They are kept from now on, because a port that is only looked at can be taken by the time it is needed.
     """
-    from ibi.http.client.address import HostPort
+    from ibi.http.client.address_policy import HostPort
     from ibi.http.server.service import listen
 
     listeners: list[socket.socket] = []

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 
     from ibi.accounts.tokens import Tokens
     from ibi.http.client import AddressPolicy, Client
-    from ibi.http.client.address import HostLookup
+    from ibi.http.client.address_policy import HostLookup
     from ibi.http.limits.window import Failures
     from ibi.http.proxy_faults import UndeclaredProxies
     from ibi.http.response import Receive, Send

@@ -4,7 +4,7 @@ import pytest
 
 from support.engines.shared_store import data, stored_in, stores_are_dropped
 from support.engines.wanted_store import in_stores
-from support.resolver.fixtures import clock, memory, path
+from support.resolver.answer_cache_fixture import clock, memory, path
 
 __all__ = ["clock", "data", "memory", "path", "stored_in", "stores_are_dropped"]
 

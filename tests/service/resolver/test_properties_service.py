@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ibi.http.client import AddressPolicy
-from ibi.http.client.address import system_lookup
+from ibi.http.client.address_policy import system_lookup
 from ibi.resolver.registry.registry import MIGRATIONS, Registry
 from ibi.resolver.service import ResolverService
 from ibi.runtime.database import migrate, open_engine

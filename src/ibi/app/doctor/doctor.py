@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from ibi.http.client.address import HostLookup
+    from ibi.http.client.address_policy import HostLookup
     from ibi.minting.machine import Machine
 
     Check = Callable[[], Iterable[Finding]]

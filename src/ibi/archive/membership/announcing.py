@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ibi.archive.membership.membership import WantedMemberships
     from ibi.archive.store.tables.catalogue import Catalogue
-    from ibi.http.client.address import HostLookup
+    from ibi.http.client.address_policy import HostLookup
     from ibi.identifier.forms import Name
 
 WAIT_SECONDS: Final = 2.0

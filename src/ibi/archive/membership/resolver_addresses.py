@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from ibi.archive.membership.membership import resolver_address
-from ibi.http.client.address import system_lookup
+from ibi.http.client.address_policy import system_lookup
 from ibi.http.client_address import canonical_address
 from ibi.protocol.messages import split_hostport
 from ibi.runtime.generation_counter import GenerationCounter
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, MutableSequence
     from pathlib import Path
 
-    from ibi.http.client.address import HostLookup
+    from ibi.http.client.address_policy import HostLookup
 
 KNOWN_SECONDS: Final = 60.0
 """Seconds for which the addresses of a resolver are cached."""

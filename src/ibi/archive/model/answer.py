@@ -261,9 +261,8 @@ def check_answers(
     """Refuse an item about which an answer would be longer than resolvers read. Raises BadItem with the limits.
 
     `lookup` finds the other items; `filtered`: whether answers hold only what a request needs. Two answers are made:
-    about all translations of the item, and about all its formats. It cannot be foreseen that links of several items
-    multiply, or that a linked item changes later: the request whose answer is then too long is refused. See T10: huge
-    answers.
+    about all translations of the item, and about all its formats. An answer may still become too long later, when an
+    item that this one links to changes, or gets links of its own: then the request is refused. See T10: huge answers.
     """
     few = len(holding.translations) <= _FEW and len(holding.formats) <= _FEW
     if few or holding.deleted:

@@ -11,7 +11,7 @@ from ibi.api.fields import Fields, field
 from ibi.api.operations import Operation
 from ibi.api.routes import COUNT, TEXT, list_of, record
 from ibi.archive.ingest.harvesting import Harvester
-from ibi.http.client.address import AddressPolicy
+from ibi.http.client.address_policy import AddressPolicy
 from ibi.http.client.download import Downloads
 
 if TYPE_CHECKING:

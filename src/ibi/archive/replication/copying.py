@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from ibi.archive.store.file_store import FileStore
     from ibi.archive.store.item_store import ItemStore, UnitOfWork
-    from ibi.http.client.address import HostLookup
+    from ibi.http.client.address_policy import HostLookup
     from ibi.http.client.download import Download
     from ibi.identifier.forms import IBI, Name
 

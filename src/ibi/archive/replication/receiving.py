@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from ibi.archive.model.item import Holding
     from ibi.archive.store.item_store import ItemStore, UnitOfWork
-    from ibi.http.client.address import HostLookup
+    from ibi.http.client.address_policy import HostLookup
     from ibi.identifier.forms import Name
 
 PASSAGE_HEADER: Final = "ibi-passage"

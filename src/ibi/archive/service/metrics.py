@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ibi.api.jobs import Jobs
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.http.client import Reply
-    from ibi.http.client.address import AddressPolicy, HostLookup
+    from ibi.http.client.address_policy import AddressPolicy, HostLookup
     from ibi.http.request import Request
     from ibi.http.response import Receive
     from ibi.runtime.settings import ArchiveSettings

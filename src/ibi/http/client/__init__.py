@@ -15,7 +15,7 @@ memory: copies, transfers, harvests), `AddressPolicy` and `HostPort` (which addr
 
 from __future__ import annotations
 
-from ibi.http.client.address import AddressPolicy, HostPort
+from ibi.http.client.address_policy import AddressPolicy, HostPort
 from ibi.http.client.client import Client
 from ibi.http.client.pool import ClientLimits
 from ibi.http.client.request import (

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ibi.errors import PeerError, PeerSilent
-from ibi.http.client.address import system_lookup
+from ibi.http.client.address_policy import system_lookup
 from ibi.http.client.connection import StaleConnection
 from ibi.http.client.pool import ClientLimits, ConnectionPool
 from ibi.http.client.request import (
@@ -30,7 +30,7 @@ from ibi.runtime.tasks import cancel_tasks
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ibi.http.client.address import AddressPolicy, HostLookup
+    from ibi.http.client.address_policy import AddressPolicy, HostLookup
     from ibi.http.client.connection import Connection
     from ibi.http.client.request import Target
     from ibi.http.client.response import Reply

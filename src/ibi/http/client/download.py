@@ -24,7 +24,7 @@ from urllib.parse import urljoin
 
 import ibi
 from ibi.errors import ForbiddenAddress, PeerGarbled, PeerSilent
-from ibi.http.client.address import HostPort, system_lookup
+from ibi.http.client.address_policy import HostPort, system_lookup
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import aiohttp
     from aiohttp.abc import AbstractResolver, ResolveResult
 
-    from ibi.http.client.address import AddressPolicy, HostLookup
+    from ibi.http.client.address_policy import AddressPolicy, HostLookup
 
 
 _MOST_ADDRESSES: Final = 4  # addresses of one name that are tried

@@ -26,14 +26,14 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
 from ibi.errors import ForbiddenAddress, IbiError, PeerSilent, PeerUnreachable, QueryNotSent
-from ibi.http.client.address import HTTP_PORT, HTTPS_PORT, HostPort
+from ibi.http.client.address_policy import HTTP_PORT, HTTPS_PORT, HostPort
 from ibi.http.client.connection import Connection
 from ibi.http.client.request import USUAL, Destination, Slots, head_of
 from ibi.http.client.response import SharedState
 from ibi.protocol.pair_list import MAX_BODY
 
 if TYPE_CHECKING:
-    from ibi.http.client.address import AddressPolicy, HostLookup
+    from ibi.http.client.address_policy import AddressPolicy, HostLookup
     from ibi.http.client.request import OutgoingRequest
 
 HTTPS: Final = "https://"

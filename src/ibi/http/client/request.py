@@ -21,7 +21,7 @@ from ibi.http.client.response import too_large
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ibi.http.client.address import HostPort
+    from ibi.http.client.address_policy import HostPort
     from ibi.http.client.connection import Connection
     from ibi.http.client.response import Reply
 

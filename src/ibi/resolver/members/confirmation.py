@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ibi.http.client import AddressPolicy, Client
-    from ibi.http.client.address import HostLookup
+    from ibi.http.client.address_policy import HostLookup
     from ibi.identifier.forms import IBI, IBIForms
     from ibi.resolver.evidence.log import Evidence
     from ibi.resolver.model.archive import Archive

@@ -23,7 +23,7 @@ from ibi.resolver.members.inclusion import REFUSED, MemberReply
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ibi.http.client.address import HostLookup
+    from ibi.http.client.address_policy import HostLookup
     from ibi.http.request import Request
     from ibi.protocol.messages import ChangeNotification
     from ibi.resolver.cache.change_requests import ChangesRequester

@@ -102,7 +102,7 @@ class Knowledge:
             self.cache.leases.change_versions(moved)  # redirects to the former holder's copy
 
     def is_not_known(self, query: UrlRequest, archives: str) -> bool:
-        """Whether all these Archives (`Members.version`) said a moment ago that they do not know the item."""
+        """Whether the negative cache has it that none of these Archives (`Members.version`) knows the item."""
         return self.cache.is_not_known(f"{question(query)} {archives}")
 
     def put_not_known(

@@ -15,7 +15,7 @@ from ibi.archive.ingest.sources import dspace
 from ibi.archive.model.item import Access, Holding
 from ibi.archive.model.item_json import Draft
 from ibi.errors import BadItem
-from ibi.http.client.address import AddressPolicy
+from ibi.http.client.address_policy import AddressPolicy
 from ibi.http.client.download import Downloads
 from support.archive.archive_fixture import NewArchive
 from support.archive.oai_repository import Entry, Repository, answering, thesis

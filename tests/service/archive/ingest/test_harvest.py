@@ -15,7 +15,7 @@ from ibi.archive.model.record_values import without_html
 from ibi.archive.store.tables import copies as harvests
 from ibi.archive.store.tables import history
 from ibi.errors import BadItem, ForbiddenAddress, PeerError, PeerGarbled, PeerSilent
-from ibi.http.client.address import AddressPolicy
+from ibi.http.client.address_policy import AddressPolicy
 from ibi.http.client.download import Downloads
 from ibi.protocol.vocabulary import ItemState
 from support.archive.archive_fixture import NewArchive

@@ -22,7 +22,7 @@ from ibi.archive.ingest.harvesting import Harvester
 from ibi.archive.oai.provider import MOST_HARVESTERS, MOST_OF_ONE, OAI
 from ibi.archive.search import index as index_module
 from ibi.cli import main
-from ibi.http.client.address import AddressPolicy
+from ibi.http.client.address_policy import AddressPolicy
 from ibi.http.client.download import Downloads
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.vocabulary import ItemState

@@ -11,7 +11,7 @@ import pytest
 
 from ibi.errors import ForbiddenAddress
 from ibi.http.client import AddressPolicy
-from ibi.http.client.address import system_lookup
+from ibi.http.client.address_policy import system_lookup
 from ibi.http.client.download import CheckedNames
 
 pytestmark = pytest.mark.proves("MSG-03")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibi.http.client.address import HostPort
+from ibi.http.client.address_policy import HostPort
 from ibi.http.client.response import MOST_HELD, ReplyParser, SharedState
 from ibi.http.handle_records import WantedValues
 from support.checks.limits import meet

@@ -9,7 +9,7 @@ import pytest
 
 import ibi
 from ibi.errors import PeerSilent
-from ibi.http.client.address import HostPort
+from ibi.http.client.address_policy import HostPort
 from ibi.http.client.request import USUAL, OutgoingRequest, Slots, head_of, more_of, target_part, written
 
 BAD_TARGET = "a target starts with '/' and has only visible ASCII characters, not too many"

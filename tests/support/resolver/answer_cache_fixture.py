@@ -1,4 +1,4 @@
-"""What a resolver may use again, in a folder of its own and with a clock that is set by hand."""
+"""The answer cache of a resolver, in a folder of its own and with a clock that is set by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the memory lies."""
+    """The folder of the cache."""
     return tmp_path / "answers"
 
 
