@@ -13,19 +13,18 @@ if [ $# -eq 0 ]; then
     "$bin/python" -m ruff check .
 fi
 
+# The folders that pytest makes for tests lie in memory where there is room, which saves a tenth of the time; what is
+# written elsewhere (databases of PostgreSQL, tests with --alone, the second Python of .ci/run) lies on the disk.
+files=$(folder_in_memory)
+if [ -n "$files" ]; then
+    trap 'rm -rf "$files"' EXIT
+    trap 'exit 130' INT TERM
+fi
+
 # First what weighs the machine, one after the other and nothing else. Then all the others together. With --alone or
 # --beside only one of the two.
 alone() { "$bin/python" -m pytest --numprocesses=1 --alone "$@"; }
-beside() { "$bin/python" -m pytest --numprocesses=auto --dist=worksteal --beside "$@"; }
-# The files of tests lie in memory where there is room: a tenth of the time. Who names a folder (TMPDIR) has them there.
-if [ -z "${TMPDIR:-}" ]; then
-    files=$(folder_in_memory)
-    if [ -n "$files" ]; then
-        export TMPDIR="$files"
-        trap 'rm -rf "$files"' EXIT
-        trap 'exit 130' INT TERM
-    fi
-fi
+beside() { "$bin/python" -m pytest --numprocesses=auto --dist=worksteal --beside ${files:+"--basetemp=$files/tests"} "$@"; }
 case " $* " in
     *" --alone "*) alone "$@"; exit ;;
     *" --beside "*) beside "$@"; exit ;;

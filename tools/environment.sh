@@ -52,11 +52,11 @@ node_packages() {
     fi
 }
 
-# Print a new folder in memory, or nothing where there is too little room for the files of tests.
+# Print a new folder in memory, or nothing where there is too little room for the files of tests, or IBI_FILES_ON_DISK.
 folder_in_memory() {
     room=$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1) || true
     free=$(sed -n 's/^MemAvailable: *\([0-9]*\) kB$/\1/p' /proc/meminfo 2>/dev/null) || true
-    if [ -w /dev/shm ] && [ "${room:-0}" -gt 12000000 ] && [ "${free:-0}" -gt 12000000 ]; then
+    if [ -z "${IBI_FILES_ON_DISK:-}" ] && [ -w /dev/shm ] && [ "${room:-0}" -gt 8000000 ] && [ "${free:-0}" -gt 16000000 ]; then
         place=$(mktemp -d /dev/shm/ibi.XXXXXX)
         chmod 711 "$place"  # PostgreSQL runs as another user
         echo "$place"

@@ -101,7 +101,7 @@ def test_architecture_names_only_paths_that_exist() -> None:
 
 OUR_PACKAGES = {name.split(".")[0] for name in modules()} - {"", "__main__"}
 ONE_PAGE = 11_000  # bytes of ARCHITECTURE before the table "Where is what?"; decision 0029
-LOOKED_UP = 13_000  # bytes of that table, which is looked up and not read
+LOOKED_UP = 14_000  # bytes of that table, which is looked up and not read
 LONGEST_WAY = 10  # functions
 
 

@@ -54,7 +54,7 @@ def open_registry(data: Path, *, new: bool = False) -> Registry:
     path, store = data / REGISTRY, store_of(data)
     if store is not None:
         # Its tables were made by `init`, and are checked once, before any process is started.
-        return Registry(store.engine, time.time, store, sign=data / f"{REGISTRY}-sign")
+        return Registry(store.engine, time.time, store, generation_file=data / f"{REGISTRY}-sign")
     if not new and data.exists() and not path.exists():
         raise SetupError("the registry {path} is missing: put back a backup of it", path=path)
     engine = open_engine(path)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import secrets
 import signal
 import socket
 import tempfile
@@ -121,8 +120,9 @@ class _SampleNetwork:
 
     def _make_archive(self, archive: _SampleArchive, folder: Path, address: str) -> None:
         if not ArchiveSettings.exists(folder):
-            # Twenty digits, the least for keys that we make (T16: guessed keys).
-            key = str(secrets.randbelow(10**20)).zfill(20)
+            from ibi.archive.membership.joining import new_key
+
+            key = new_key()
             run_quietly(
                 "archive", "init", "--data", folder, "--address", address, "--ip", _HOST,
                 "--service-ibi", archive.service, "--mint-host", archive.mint_host, "--mint-ip", archive.mint_ip,

@@ -193,7 +193,10 @@ def _first_of_each(headers: Headers) -> Headers:
 def redirect(
     location: str, *headers: tuple[str, str], status: int = 302, afterwards: Callable[[], None] | None = None
 ) -> Response:
-    """Redirect to a URL byte for byte (RES-12); never cached, since the next reader may be sent elsewhere."""
+    """Redirect to a URL byte for byte (RES-12), not to be cached: the next reader may be sent elsewhere.
+
+    A `cache-control` that is put before it wins (`resolver.cache_policy`).
+    """
     never_cached = ("cache-control", "private, no-store")
     return Response(
         status, headers=(("location", visible(location)), never_cached, *headers), afterwards=afterwards

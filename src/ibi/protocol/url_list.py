@@ -280,15 +280,15 @@ def find_wanted(
     best of all languages that the answer names has no usable relation (perhaps no URL), none fits, whatever others
     have. A language without a country (`pt`) also accepts one with a country (`pt-BR`, AMB-47).
     """
-    candidates = [offered for offered in usable if relation.accepts(offered)]
+    candidates = [each for each in usable if relation.accepts(each)]
     for index, step in enumerate(relation.steps):
         if step.kind is not StepKind.TRANSLATION or not candidates:
             continue
         lead = Relation(candidates[0].steps[:index])
-        offered = {candidate.steps[index].parameter for candidate in candidates}
+        languages = {candidate.steps[index].parameter for candidate in candidates}
         if step.parameter is None:
-            offered |= _named(answer, lead, relation, index)
-        chosen = _choose(answer, lead, step, offered, preference)
+            languages |= _named(answer, lead, relation, index)
+        chosen = _choose(answer, lead, step, languages, preference)
         candidates = [candidate for candidate in candidates if candidate.steps[index].parameter in chosen]
     return WantedEntry(candidates[0], answer.entry(candidates[0])) if candidates else None
 

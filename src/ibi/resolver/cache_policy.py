@@ -1,4 +1,4 @@
-"""Decides which redirects may be cached for the fast path, and for which clients.
+"""Decides which redirects may be cached by the fast path, and by browsers and proxies; and for which clients.
 
 A redirect is cached only if every answer that it depends on came from the answer cache, so that no Archive had to be
 asked. It holds as long as all these answers do (`cache.redirects`), and for the settings and the included Archives

@@ -254,7 +254,7 @@ def _environment(language: str) -> Environment:
         return Markup(part)  # noqa: S704 - a template's
 
     environment.globals["shared"] = shared
-    links = environment.from_string(_piece("languages.html")).render()
+    links = environment.from_string(_piece("_languages.html")).render()
     environment.globals["language_links"] = Markup(links)  # noqa: S704 - a template's
     return environment
 

@@ -202,7 +202,7 @@ class _Builder(NamedTuple):
             self.pairs.update(entry_pairs(relation, Entry(forms=related.forms)))
 
     def _add_next_edition(self) -> None:
-        edition = self.relations.edition
+        edition = self.relations.later_editions
         if edition.following is not None:
             self.pairs[vocabulary.NEXT_EDITION] = edition.following.words
         if edition.farthest is not None:

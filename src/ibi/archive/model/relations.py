@@ -97,7 +97,7 @@ class ItemRelations:
         """The item itself, from which every relation starts."""
 
     @cached_property
-    def edition(self) -> EditionChain:
+    def later_editions(self) -> EditionChain:
         """The later editions of the item itself."""
         return self._edition(self.item)
 
@@ -206,7 +206,7 @@ class ItemRelations:
             return
         kind = wanted.kind
         if kind is StepKind.LAST_EDITION:
-            last = (self.edition if related is self.item else self._edition(related)).last
+            last = (self.later_editions if related is self.item else self._edition(related)).last
             if last is not None:
                 yield None, last
         elif kind is StepKind.TRANSLATION:

@@ -111,7 +111,7 @@ class ItemPages:
         if document is not None:
             return document
         access = self._delivery.access(request, holding)
-        page = self._responses.lasting(
+        page = self._responses.cached(
             request,
             ("item", holding.number, access),
             self._version(holding),
@@ -129,7 +129,7 @@ class ItemPages:
             return document
         if holding.metadata is None:
             raise NotHeld("this Archive keeps no metadata of {name} itself", name=holding.forms.main)
-        page = self._responses.lasting(
+        page = self._responses.cached(
             request,
             ("metadata", holding.number),
             self._version(holding),
@@ -181,7 +181,7 @@ class ItemPages:
         """Serve the front page of the Archive."""
         facts = self._facts()
         version = (*self._version(), facts)
-        return self._responses.lasting(request, "front", version, lambda: self._front_page(facts))
+        return self._responses.cached(request, "front", version, lambda: self._front_page(facts))
 
     def _front_page(self, facts: CollectionFacts) -> ArchivePage:
         lookup, day = self._catalogue.holding, self._parts.day
@@ -205,7 +205,7 @@ class ItemPages:
 
     def programs(self, request: Request) -> Response:
         """Serve the page for programs, with the newest open item that has metadata in its examples."""
-        return self._responses.lasting(request, "programs", self._version(), self._programs_page)
+        return self._responses.cached(request, "programs", self._version(), self._programs_page)
 
     def _programs_page(self) -> ProgramsPage:
         with self._catalogue.reading() as run:

@@ -66,10 +66,10 @@ class PageResponses:
         chosen = chosen_language(request.query)
         return (chosen, f"?lang={chosen}") if chosen else (language_of(request), "")
 
-    def lasting(
+    def cached(
         self, request: Request, key: Hashable, version: object, gather: Callable[[], SitePage]
     ) -> Response:
-        """Render a page that readers may cache and revalidate.
+        """Render a page, or return the one kept in memory; readers may cache it, too, and revalidate it.
 
         `key` names the page; `gather` makes it. While `version` is the same, the page is not made again; a
         new page that equals the old one is not rendered again.

@@ -4,7 +4,8 @@
     DIR/staging/…                                                            files that are being received
 
 Only canonical names become folders: two spellings never have two folders, and two names never share one on a
-file system that ignores case. No folder is entered through a symbolic link; only listed files are served.
+file system that ignores case. No folder is entered through a symbolic link. Callers look a file up in its item
+before it is served (`archive.pages.delivery`).
 
 A file is first staged: copied, hashed, flushed. Then the catalogue lists it, with its name in staging, in one
 transaction with all other changes; from then on it can be read. Then it is moved to its place, and the

@@ -85,7 +85,7 @@ moves = Table(
     Column(
         "since",
         Float,
-        key="reported_at",
+        key="reported_at",  # published databases have the other name
         nullable=False,
         comment="POSIX seconds: when its administrator was last told",
     ),
@@ -101,8 +101,8 @@ _LOCK: Final = "LOCK TABLE archives IN SHARE ROW EXCLUSIVE MODE"
 class RegistryDatabase:
     """One database, opened by `ibi.runtime.database`. `clock` returns POSIX seconds.
 
-    `store`: the shared store that the engine belongs to; without it, `engine` is of an SQLite file. `sign` is the
-    file of the generation counter, beside that file unless it is given.
+    `store`: the shared store that the engine belongs to; without it, `engine` is of an SQLite file. `generation_file`:
+    that of the generation counter, beside the SQLite file unless it is given.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class RegistryDatabase:
         engine: Engine,
         clock: Callable[[], float],
         store: SharedStore | None = None,
-        sign: Path | None = None,
+        generation_file: Path | None = None,
     ) -> None:
         self._engine = engine
         self._clock = clock
@@ -122,7 +122,7 @@ class RegistryDatabase:
         self.generation: GenerationCounter | None = None
         """Changes with each write, for all processes; None if the file for it cannot be made."""
         with suppress(OSError):
-            self.generation = GenerationCounter(sign or Path(f"{engine.url.database}-sign"))
+            self.generation = GenerationCounter(generation_file or Path(f"{engine.url.database}-sign"))
 
     def registered(self) -> list[RegisteredArchive]:
         """Return all Archives known here, also those that have only applied, in order of registration."""

@@ -64,8 +64,8 @@ POLL_SECONDS: Final = 1.0
 class Registry(Registrations, MirroredArchives):
     """The registered Archives in one database. Its methods may be called from any thread.
 
-    `engine` is a database opened by `ibi.runtime.database`; `clock` returns POSIX seconds; `store` and `sign` as in
-    RegistryDatabase.
+    `engine` is a database opened by `ibi.runtime.database`; `clock` returns POSIX seconds; `store` and
+    `generation_file` as in RegistryDatabase.
     """
 
     def __init__(
@@ -73,9 +73,9 @@ class Registry(Registrations, MirroredArchives):
         engine: Engine,
         clock: Callable[[], float],
         store: SharedStore | None = None,
-        sign: Path | None = None,
+        generation_file: Path | None = None,
     ) -> None:
-        super().__init__(engine, clock, store, sign)
+        super().__init__(engine, clock, store, generation_file)
         self._included: tuple[Archive, ...] = ()
         self._away: dict[str, AwayArchive] = {}
         self._generation_read: int | None = None

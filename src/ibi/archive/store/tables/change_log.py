@@ -17,6 +17,7 @@ from hashlib import blake2b
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from ibi.archive.store.tables.catalogue import POSITION
 from ibi.errors import ParseError
 from ibi.protocol.extensions.changes import MOST_NAMES, Position
 
@@ -58,7 +59,6 @@ _TRIM: Final = (
     " UNION ALL SELECT min(number) FROM (SELECT number, moment FROM changed ORDER BY number LIMIT :most) AS oldest"
     " WHERE moment BETWEEN :now - :day AND :now + :day) AS bounds)"
 )
-_NEWEST: Final = "SELECT number, word, rules FROM changed ORDER BY number DESC LIMIT 1"
 _OLDEST: Final = "SELECT coalesce(min(number), 1) FROM changed"
 _LAST_ANYTHING: Final = "SELECT max(number) FROM changed WHERE item IS NULL"
 _FOUND: Final = "SELECT 1 FROM changed WHERE number = :number AND word = :word"
@@ -101,14 +101,14 @@ def begin_again(run: SqlRunner) -> None:
 
 def log_rules(run: SqlRunner, rules: int) -> None:
     """Log that anything may be different, if the last answers were made by settings for which another number stands."""
-    newest = run(_NEWEST).fetchone()
+    newest = run(POSITION).fetchone()
     if newest is None or newest[2] != rules:
         log_changes(run, [None], rules)
 
 
 def newest_change(run: SqlRunner) -> int:
     """Return the number of the last change; 0 if there is none."""
-    row = run(_NEWEST).fetchone()
+    row = run(POSITION).fetchone()
     return row[0] if row else 0
 
 
@@ -118,7 +118,7 @@ def changes_after(run: SqlRunner, after: str) -> tuple[str, bool, list[LoggedCha
     If one of the changes is without an item, it is returned alone: it says that anything may be different. All of this
     must be read from one snapshot.
     """
-    newest = Position(*run(_NEWEST).fetchone()[:2])
+    newest = Position(*run(POSITION).fetchone()[:2])
     try:
         number, word = Position.parse(after)
     except ParseError:
