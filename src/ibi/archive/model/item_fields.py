@@ -23,7 +23,7 @@ from ibi.protocol.messages import split_hostport
 from ibi.protocol.relation import Relation, Step, StepKind
 from ibi.protocol.vocabulary import ContentType, ItemState
 
-_LONGEST_WORDS = 4000  # characters of a text
+_LONGEST_WORDS = 4000  # characters of `rights`, or of a reason
 _LONGEST_NAME = 200  # characters of the name of an institution, as in its settings
 _MOST_NAMES = 20  # languages of such a name
 _LONGEST_URL = 8192  # characters of a URL

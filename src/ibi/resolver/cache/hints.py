@@ -35,7 +35,7 @@ _REMOVED: Final = 1 << 30  # added to the number of the holder: its holder has r
 _NUMBERS: Final = _REMOVED - 1
 _UNNUMBERED: Final = _NUMBERS  # a number that no Archive gets
 _KEY_BYTES: Final = 12  # of the digest of a name
-_DROPPED_AT_ONCE = 20_000  # many more than come in a batch
+_DROPPED_AT_ONCE = 20_000  # rows that are dropped when the file is full: many more than come in a batch
 _COMPLETE = b"complete"  # in the file once it was filled from the evidence to the end
 
 
