@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from psycopg import AsyncConnection
 
 from ibi.archive.store.tables import rows
-from ibi.archive.store.tables.catalogue import POSITION, TooLarge
+from ibi.archive.store.tables.catalogue import TooLarge
+from ibi.archive.store.tables.change_log import POSITION
 from ibi.archive.store.tables.rows import FILE, ITEM
 from ibi.runtime.database.postgresql import connection_options
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ibi.archive.store import schema
 from ibi.archive.store.tables import rows
+from ibi.archive.store.tables.change_log import POSITION
 from ibi.archive.store.tables.rows import FILE, ITEM, ITEM_COLUMNS, LISTED_FILE
 from ibi.errors import AlreadyHeld, NotHeld, SetupError
 from ibi.runtime.database import check_version, is_postgresql, transaction, unusable
@@ -62,9 +63,6 @@ _STAGED = (
 )
 _STAGED_NAMES = "SELECT staged FROM file WHERE staged IS NOT NULL"
 _PLACED = "UPDATE file SET staged = NULL WHERE item = :item AND name = :name AND staged = :staged"
-# Here and not in `change_log`, because an answer reads both with its items.
-POSITION = "SELECT number, word, rules FROM changed ORDER BY number DESC LIMIT 1"
-"""Selects the last change, which is the position of an answer, and the rules that it is made by."""
 _ACKNOWLEDGMENTS = "SELECT thanks FROM item WHERE number = :number"
 
 
