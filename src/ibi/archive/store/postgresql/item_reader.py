@@ -15,8 +15,7 @@ from psycopg import AsyncConnection
 
 from ibi.archive.store.tables import rows
 from ibi.archive.store.tables.catalogue import TooLarge
-from ibi.archive.store.tables.change_log import POSITION
-from ibi.archive.store.tables.rows import FILE, ITEM
+from ibi.archive.store.tables.rows import FILE, ITEM, POSITION
 from ibi.runtime.database.postgresql import connection_options
 
 if TYPE_CHECKING:

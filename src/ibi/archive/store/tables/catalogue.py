@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ibi.archive.store import schema
 from ibi.archive.store.tables import rows
-from ibi.archive.store.tables.change_log import POSITION
-from ibi.archive.store.tables.rows import FILE, ITEM, ITEM_COLUMNS, LISTED_FILE
+from ibi.archive.store.tables.rows import FILE, ITEM, ITEM_COLUMNS, LISTED_FILE, POSITION
 from ibi.errors import AlreadyHeld, NotHeld, SetupError
 from ibi.runtime.database import check_version, is_postgresql, transaction, unusable
 

@@ -17,6 +17,7 @@ from hashlib import blake2b
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from ibi.archive.store.tables.rows import POSITION
 from ibi.errors import ParseError
 from ibi.protocol.extensions.changes import MOST_NAMES, Position
 
@@ -58,8 +59,6 @@ _TRIM: Final = (
     " UNION ALL SELECT min(number) FROM (SELECT number, moment FROM changed ORDER BY number LIMIT :most) AS oldest"
     " WHERE moment BETWEEN :now - :day AND :now + :day) AS bounds)"
 )
-POSITION: Final = "SELECT number, word, rules FROM changed ORDER BY number DESC LIMIT 1"
-"""Selects the last change, which is the position of an answer, and the rules that it is made by."""
 _OLDEST: Final = "SELECT coalesce(min(number), 1) FROM changed"
 _LAST_ANYTHING: Final = "SELECT max(number) FROM changed WHERE item IS NULL"
 _FOUND: Final = "SELECT 1 FROM changed WHERE number = :number AND word = :word"

@@ -44,6 +44,9 @@ LISTED_FILE: Final = (
 )
 """The columns that a statement selects for `listed_file`."""
 
+POSITION: Final = "SELECT number, word, rules FROM changed ORDER BY number DESC LIMIT 1"
+"""Selects the last change, which is the position of an answer, and the rules that it is made by."""
+
 FILE_COUNT: Final = 1 + ITEM_COLUMNS.index("file_count")
 
 _LISTS: Final = tuple(
