@@ -124,8 +124,12 @@ def _names_of_ours(text: str) -> list[str]:
     return [name for name in named if name.split(".")[0] in OUR_PACKAGES]
 
 
-def test_architecture_and_contributing_name_only_packages_and_functions_that_exist() -> None:
-    named = _names_of_ours(_read("ARCHITECTURE.md") + _read("CONTRIBUTING.md"))
+RECIPES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/reference").glob("recipes-*.md"))
+
+
+def test_architecture_and_recipes_name_only_packages_and_functions_that_exist() -> None:
+    pages = ["ARCHITECTURE.md", "CONTRIBUTING.md", *RECIPES]
+    named = _names_of_ours("".join(map(_read, pages)))
     assert [name for name in named if not _exists(name)] == []
     assert set(named) >= OUR_PACKAGES
 

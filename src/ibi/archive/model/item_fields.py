@@ -2,7 +2,7 @@
 
 This table determines the lines of imports, the JSON interface and its description, the options of the
 commands, the form of the administration, and the fields that a copy takes over. Add a new field at the end.
-CONTRIBUTING, "A field of an item", lists what else a field needs (a column, places on pages, in formats).
+`docs/reference/recipes-items.md` lists what else a field needs (a column, places on pages, in formats).
 """
 
 from __future__ import annotations
