@@ -29,13 +29,16 @@ def http_date(timestamp: str) -> str:
     return format_datetime(datetime.fromisoformat(timestamp).astimezone(UTC), usegmt=True)
 
 
-def unchanged(request: Request, tag: str, timestamp: str) -> bool:
-    """Whether the client has this already: by its tag or, if it sent none, by the time of the last change."""
+def unchanged(request: Request, tag: str, timestamp: str = "") -> bool:
+    """Whether the client has this already, so that 304 answers it: by its tag or, if it sent none, by `timestamp`.
+
+    `timestamp`: of the last change, "2009-07-21T13:23:45Z"; "" where only the tag decides.
+    """
     tags = request.header(b"if-none-match")
     if tags:
         return tags.strip() == "*" or tag.removeprefix("W/") in _TAG.findall(tags)
     since = request.header(b"if-modified-since")
-    if not since:
+    if not since or not timestamp:
         return False
     try:
         read = parsedate_to_datetime(since)
@@ -52,7 +55,7 @@ def tagged(request: Request, body: bytes, kind: str, cached: str, *further: tupl
     """
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     headers: Headers = (("etag", tag), ("cache-control", cached), *further)
-    if request.header(b"if-none-match") and unchanged(request, tag, ""):
+    if unchanged(request, tag):
         return Response(304, headers=headers)
     return Response(200, body, kind, headers)
 

@@ -29,6 +29,7 @@ from ibi.archive.search.words import (
 from ibi.archive.store.item_changes import removal_notice
 from ibi.archive.store.tables import history, listings
 from ibi.errors import IbiError, ParseError
+from ibi.http.conditional import unchanged
 from ibi.http.response import NO_STORE, Refusal, Response, link
 
 if TYPE_CHECKING:
@@ -118,8 +119,7 @@ class ItemView:
         holding = self.held(call)
         value = self._facts(holding, call)
         etag = item_etag(value)
-        known = [each.strip().removeprefix("W/") for each in call.request.header(b"if-none-match").split(",")]
-        if etag in known:
+        if unchanged(call.request, etag):
             return Response(304, headers=(("etag", etag), *NO_STORE))
         return answer(value, 200, ("etag", etag))
 

@@ -86,7 +86,7 @@ class PageResponses:
             *self._renderer.headers(language),
             *rendered.links,
         )
-        if request.header(b"if-none-match") and unchanged(request, rendered.tag, ""):
+        if unchanged(request, rendered.tag):
             return Response(304, headers=head)
         return Response(rendered.page.status, rendered.body, HTML, head)
 

@@ -1,7 +1,7 @@
 """Alerts: what a reader gets instead of a redirect (RES-13: the fitting alert); as values, plain text and JSON.
 
 An alert says what was asked for, how many Archives were asked and how many answered, and what the reader can
-do. The HTML pages are made of the same values in `resolver.pages`.
+do. HTML is made of the same values by `web.resolution_pages`.
 """
 
 from __future__ import annotations
