@@ -27,10 +27,14 @@ def test_the_key_alone_moves_an_archive_under_the_strict_policy_only(
     message = switch(InclusionRequest, new.address)
 
     async def main() -> None:
-        async with resolver(tmp_path, [old, new], policy=policy, included=False) as running:
+        async with resolver(
+            tmp_path, [old, new], policy=policy, lease_seconds_at_most=100, included=False
+        ) as running:
             enter(running.registry, old)
             answer = await running.ask(f"/{SERVICE.main}?{message.query()}")
             (included,) = running.registry.archives()
             assert (answer.status, included.address) == (status, address), answer.body
+            # Under the strict policy, no Archive is asked what has changed: the standard knows no such query.
+            assert running.service.changes.most_seconds == (0 if policy == "strict" else 100)
 
     asyncio.run(main())
