@@ -113,16 +113,6 @@ def test_a_message_that_the_mail_library_cannot_parse_is_not_read_as_a_text_alon
     assert read_registration(EXAMPLE.encode()).sender == ""
 
 
-@pytest.mark.parametrize("more", [0, 1])
-def test_a_mail_of_a_mebibyte_is_read_and_a_longer_one_is_not(more: int) -> None:
-    raw = EXAMPLE.encode().ljust(LONGEST_MAIL + more)
-    if not more:
-        assert read_registration(raw).key == "1234567890"
-        return
-    with pytest.raises(ParseError, match=r"^the mail is too long: at most 1048576 bytes are read"):
-        read_registration(raw)
-
-
 def test_headers_cannot_write_on_the_terminal() -> None:
     raw = (
         b"From: =?utf-8?q?=1B=5B31m=0Aevil?= <a@b.example>\nSubject: =?utf-8?q?=07bell=0D=0Ax?=\n\n"

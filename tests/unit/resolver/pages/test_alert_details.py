@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ibi.errors import IbiError, PeerSilent, QueryNotSent
+from ibi.errors import IbiError, ParseError, PeerSilent, QueryNotSent
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import ArchiveTitles, UrlRequest
 from ibi.protocol.url_list import UrlList
@@ -16,7 +16,6 @@ from ibi.resolver.model.archive import NOT_KNOWN, Archive, ArchiveResponse, Away
 from ibi.resolver.model.statements import ArchiveStatement, RoundStatements, Statements
 from ibi.resolver.model.suggestion import Absence, Responsible, SuggestedLink, Suggestions, parse_request
 from ibi.resolver.pages.alert_details import (
-    MOST_RESPONSIBLE,
     WAYS,
     ResponsibleArchives,
     with_absences,
@@ -109,15 +108,31 @@ def test_claimants_have_their_pages_and_a_report_goes_first_to_who_can_put_it_ri
     )
 
 
+def test_an_alert_without_a_persistent_url_gets_no_suggestions() -> None:
+    fault = ParseError("persistent URL", "", "no")
+    for alert in (Alert(AlertKind.BAD_URL), Alert(AlertKind.BAD_URL, URL, problem=fault)):
+        assert with_suggestions(alert, ResponsibleArchives([ONE]), {}, NOW) is alert
+
+
+@pytest.mark.parametrize(("answered", "others"), [(0, 0), (1, 0), (2, 1)])
+def test_archives_that_an_alert_is_about_are_not_among_those_that_offer_nothing(
+    answered: int, others: int
+) -> None:
+    alert = Alert(AlertKind.UNSAFE_URL, URL, archives=(ONE.name, ONE.name), coverage=Coverage(answered))
+    found = suggested(alert)
+    assert found is not None
+    assert found.others == others
+
+
 def test_where_an_alert_names_no_archive_those_with_the_prefix_of_the_item_are_shown_and_few_of_many() -> (
     None
 ):
-    many = [archive(number, "A.example/B", f"{number}@a.example") for number in range(MOST_RESPONSIBLE + 1)]
+    many = [archive(number, "A.example/B", f"{number}@a.example") for number in range(6)]
     alert = Alert(AlertKind.UNSAFE_URL, URL, contact="me@urlib.net")
     found = with_suggestions(alert, ResponsibleArchives([FAR, *many]), {}, NOW).suggestions
     assert found is not None
-    assert [each.service_ibi for each in found.responsible] == [each.name for each in many[:MOST_RESPONSIBLE]]
-    assert found.to == tuple(each.admin_mail for each in many[:MOST_RESPONSIBLE])
+    assert [each.service_ibi for each in found.responsible] == [each.name for each in many[:5]]
+    assert found.to == tuple(each.admin_mail for each in many[:5])
     assert found.responsible[0].since == ""  # it was never included
     assert suggested(replace(alert, url=f"http://urlib.net/{ITEM.replace('a.', 'b.')}")) == expected(
         f"http://urlib.net/{ITEM.replace('a.', 'b.')}", to=("me@urlib.net",)
@@ -182,7 +197,7 @@ def test_of_archives_without_an_answer_an_alert_tells_since_when() -> None:
     assert absences(alert, None) == (Absence(SHOWN_ONE), *switched_off)
     for coverage in (None, Coverage(9)):
         assert absences(replace(alert, coverage=coverage), 0.0) == ()
-    most = Coverage(9, (*[("x", why)] * (MOST_RESPONSIBLE - 1), *silent))
+    most = Coverage(9, (*[("x", why)] * 4, *silent))
     assert absences(replace(alert, coverage=most), None) == (Absence(SHOWN_ONE),)
 
 
