@@ -55,7 +55,8 @@ class ResponsibleArchives:
         self._by_prefix: dict[str, list[Responsible]] = {}
         for each in archives:
             known = self.by_name[each.name] = responsible_of(each)
-            prefix = each.name.lower().rsplit("/", 2 if "." in each.name else 1)[0]
+            # A label has only one "/", the name of a repository at least three.
+            prefix = each.name.lower().rsplit("/", 2)[0]
             self._by_prefix.setdefault(prefix, []).append(known)
 
     def of(self, alert: Alert, name: Name) -> tuple[Responsible, ...]:

@@ -47,7 +47,6 @@ MOST_WEIGHED: Final = 2_000
 
 _WEB_PORTS: Final = (80, 443)
 _LONGEST_URL: Final = 8192  # characters of a URL that a reader is sent to
-_LONGEST_MODIFIER: Final = 128  # characters of a modifier
 _LONGEST_MOMENT: Final = 40  # characters of a timestamp
 _ANY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 _THIS_MACHINE: Final = ("localhost", "127.0.0.1", "::1", *_ANY_ADDRESS)
@@ -117,8 +116,6 @@ def alternatives(answers: Iterable[UrlList], url: PersistentURL, persistent: str
             continue
         if len(found) == MOST_ALTERNATIVES:
             break
-        if len(relation.modifier) > _LONGEST_MODIFIER:
-            continue
         parameters = [step.parameter for step in relation.steps if step.parameter]
         language_or_format = parameters[-1] if parameters else ""
         found.setdefault(language_or_format, f"{root}/{url.ibi}{relation.modifier}{url.file_path}")

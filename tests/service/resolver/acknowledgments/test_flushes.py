@@ -16,10 +16,10 @@ from ibi.resolver.acknowledgments.counter import (
     ReaderCounter,
     outcome_number,
 )
-from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
+from ibi.resolver.acknowledgments.queue import EXPIRY_SECONDS, AcknowledgmentQueue
 from ibi.resolver.metrics.metrics import ResolverMetrics
 from ibi.resolver.resolve.resolution import MOST_ROUNDS
-from support.clock import run_with_false_clock
+from support.clock import FalseClockLoop, run_with_false_clock
 from support.resolver.scripted_peers import among
 
 if TYPE_CHECKING:
@@ -66,6 +66,35 @@ def test_a_flush_ends_as_many_counts_as_there_is_time_for(
             counter.close()
             assert (counter.queued, counter.counts) == (0, {})
             assert queue.dropped == Counter({"no key to thank with": 2 * counts})
+        metrics.close()
+
+    run_with_false_clock(main())
+
+
+def test_a_count_that_waited_longer_than_its_key_lives_is_dropped_as_too_old(tmp_path: Path) -> None:
+    async def main() -> None:
+        metrics = ResolverMetrics(tmp_path)
+        async with among() as (client, _):
+            queue, counter = AcknowledgmentQueue(client), ReaderCounter(metrics)
+            counter.use_queue(queue, tuple)
+            for number in range(2):
+                made = counter.start(b"%d" % number, 1, None, "", ("192.0.2.1",))
+                assert made is not None
+                made.readers = number + 1
+                # The flush is the next thing that happens, at a moment that floats represent exactly.
+                made.first_at = 1024.0 - EXPIRY_SECONDS - number / 8
+            counter.unreported_readers = 3
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, FalseClockLoop)
+            loop.clock.now = 1024.0
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert (queue.dropped, counter.dropped) == (
+                Counter({"no key to thank with": 1}),
+                Counter({"too old": 2}),
+            )
+            assert (counter.queued, counter.counts) == (0, {})
+            counter.close()
         metrics.close()
 
     run_with_false_clock(main())

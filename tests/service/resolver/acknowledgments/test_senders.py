@@ -156,6 +156,20 @@ def test_where_nothing_may_be_sent_to_the_reason_is_counted_and_others_are_sent(
     play(Behaviour(NOTICE), act)
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1:80", "no address"])
+def test_one_with_an_id_that_may_not_be_sent_is_tried_again_after_the_same_pauses(address: str) -> None:
+    async def act(scene: Scene) -> None:
+        inside = Archive(parse_ibi("example/b/2020/01.01.00.00"), address)
+        scene.queue.acknowledge_cached(inside, MESSAGE, 3)
+        await asyncio.sleep(0.5)
+        assert scene.counts == (0, 3, Counter())
+        await asyncio.sleep(20.0)
+        assert scene.silences == [(at, address, True) for at in (1.0, 2.0, 5.0)]
+        assert scene.counts == (0, 0, Counter(silent=3))
+
+    play(Behaviour(NOTICE), act)
+
+
 @pytest.mark.parametrize("grace", [0.5, 2.0])
 def test_closing_waits_for_a_while_and_then_gives_up(grace: float) -> None:
     async def act(scene: Scene) -> None:

@@ -17,7 +17,7 @@ from ibi.protocol.verb_list import VerbList
 from ibi.resolver.model.alert import Alert, AlertKind, Coverage, in_english
 from ibi.resolver.model.archive import NOT_KNOWN, ArchiveResponse
 from ibi.resolver.model.statements import WORDS, silence
-from ibi.resolver.pages.alert_details import MOST_NAMED, MOST_SHOWN_ROUNDS, with_responses
+from ibi.resolver.pages.alert_details import MOST_NAMED, with_responses
 from ibi.resolver.pages.explanation import Explanation
 from ibi.resolver.resolve.policy import Policy
 from ibi.resolver.resolve.resolver import RoundTrace, Trace
@@ -279,9 +279,9 @@ def test_of_very_many_who_said_so_a_moment_ago_all_are_counted() -> None:
 
 def test_of_very_many_rounds_the_last_ones_are_told_by_their_numbers() -> None:
     value, trace = alert_and_trace(2, 0, 0)
-    trace.rounds *= MOST_SHOWN_ROUNDS + 3
+    trace.rounds *= 11
     problem = json.loads(with_statements(value, trace).problem_json(in_english))
-    assert {each["round"] for each in problem["statements"]} == {*range(4, MOST_SHOWN_ROUNDS + 4)}
+    assert {each["round"] for each in problem["statements"]} == {*range(4, 12)}
 
 
 def test_another_resolver_that_was_silent_is_told_too() -> None:

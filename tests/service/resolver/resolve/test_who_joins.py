@@ -91,7 +91,7 @@ def test_a_batch_joins_what_comes_in_time_is_not_outdated_and_is_for_its_reader(
             "for this reader alone": collapsing.join(A, Reader(memory, alone=True).batch, query),
             "another, alone": collapsing.join(A, Reader(memory, "reader 2", alone=True).batch, query),
             "moved": collapsing.join(replace(A, address="b.example"), Reader(memory).batch, query),
-            "ends a moment before": collapsing.join(A, Reader(memory, seconds=2.91).batch, query),
+            "ends a moment before": collapsing.join(A, Reader(memory, seconds=2.9).batch, query),
             "ends before": collapsing.join(A, Reader(memory, seconds=2.89).batch, query),
         }
         for after in (1.5, 1.6):

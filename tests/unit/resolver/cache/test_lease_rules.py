@@ -31,6 +31,10 @@ def test_a_lease_runs_a_minute_by_both_clocks(boot: float, real: float, age: flo
     assert lease_age(NEVER, BEGAN) == LEASE_SECONDS
 
 
+def test_the_shared_table_begins_with_leases_that_never_began() -> None:
+    assert NEVER == (0.0, 0.0)  # shared memory is zero at first, and is compared with this
+
+
 @pytest.mark.parametrize(
     ("as_of", "applying", "kept"),
     [("p", False, True), ("p", True, False), ("o", False, False), ("", False, False)],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from email.message import EmailMessage
+from email.parser import BytesParser
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,8 +13,8 @@ from hypothesis import strategies as st
 
 from ibi.archive.membership.founding import mail_text
 from ibi.errors import ParseError
-from ibi.identifier.forms import IBIForms
-from ibi.resolver.members.registration_mail import LONGEST_MAIL, read_registration
+from ibi.identifier.forms import IBIForms, parse_ibi
+from ibi.resolver.members.registration_mail import LONGEST_MAIL, RegistrationMail, read_registration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,9 +46,11 @@ def whole(text: str = EXAMPLE, charset: str = "utf-8", cte: str = "quoted-printa
         "".join(f"> {line}\n" for line in EXAMPLE.splitlines()).encode(),
         bytes(whole()),
         bytes(whole(charset="iso-8859-1", cte="base64")),
+        b"Content-Type: text/plain; charset=utf-16\nContent-Transfer-Encoding: base64\n\n"
+        + b64encode(EXAMPLE.encode("utf-16")),
         b"From joao@dpi.example Sun Nov 22 2026\n" + bytes(whole()),
     ],
-    ids=["utf-8", "latin-1", "crlf", "quoted", "message", "base64", "mbox"],
+    ids=["utf-8", "latin-1", "crlf", "quoted", "message", "base64", "utf-16", "mbox"],
 )
 def test_example_7_1_is_read_alone_and_in_a_message(raw: bytes) -> None:
     read = read_registration(raw)
@@ -66,6 +70,47 @@ def test_a_message_tells_who_says_to_have_sent_it() -> None:
     read = read_registration(bytes(message))
     assert (read.sender, read.name) == ("joao@dpi.example", "João Café")
     assert read.subject == "Solicitação de cadastro de um novo Arquivo"
+
+
+@pytest.mark.parametrize(
+    ("headers", "known"),
+    [
+        ('From: "\nSubject: x', {"subject": "x"}),  # the mail library raises IndexError
+        ("To: a@b.example", {}),
+        ("From: A <a b>\nSubject: x", {"name": "A", "subject": "x"}),
+        ("From: A <a@b.example>", {"sender": "a@b.example", "name": "A"}),
+        (f"Subject: {'x' * 101}", {"subject": "x" * 100}),
+    ],
+)
+def test_headers_that_are_missing_or_broken_hide_no_request(headers: str, known: dict[str, str]) -> None:
+    expected = RegistrationMail(parse_ibi("dpi.inpe.br/banon/1999/01.09.22.14"), "1234567890", **known)
+    read = read_registration(f"{headers}\n\n{EXAMPLE}".encode("latin-1"))
+    assert read == expected
+
+
+def test_headers_that_the_mail_library_cannot_read_count_as_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    get = EmailMessage.get
+
+    def get_others(message: EmailMessage, name: str, default: object = None) -> object:
+        if name.lower() in {"from", "subject"}:
+            raise IndexError
+        return get(message, name, default)
+
+    monkeypatch.setattr(EmailMessage, "get", get_others)
+    expected = RegistrationMail(parse_ibi("dpi.inpe.br/banon/1999/01.09.22.14"), "1234567890")
+    assert read_registration(bytes(whole())) == expected
+
+
+def test_a_message_that_the_mail_library_cannot_parse_is_not_read_as_a_text_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(_parser: BytesParser, _raw: bytes) -> None:
+        raise IndexError  # as some versions of the library do on "Content-Type: text/plain;.0*"
+
+    monkeypatch.setattr(BytesParser, "parsebytes", fail)
+    with pytest.raises(ParseError, match="the mail cannot be read"):
+        read_registration(bytes(whole()))
+    assert read_registration(EXAMPLE.encode()).sender == ""
 
 
 def test_headers_cannot_write_on_the_terminal() -> None:

@@ -250,6 +250,7 @@ HERE = ("localhost", "127.0.0.1", "::1", "0.0.0.0", "::")
         ([("urlib.net", 8080)], [("urlib.net", 8080)]),
         ([("urlib.net", 80)], [("urlib.net", 80), ("urlib.net", 443)]),
         ([("urlib.net", 443)], [("urlib.net", 80), ("urlib.net", 443)]),
+        ([("1.2.3.4.5", 81), ("1.2.3.999", 81)], [("1.2.3.4.5", 81), ("1.2.3.999", 81)]),  # no addresses
         ([("127.1", 8080), ("a", 81)], [("a", 81), *((host, 8080) for host in HERE)]),
         ([("0.0.0.0", 443)], [(host, port) for host in HERE for port in (80, 443)]),
     ],
@@ -297,7 +298,8 @@ def test_an_answer_cannot_repeat_an_older_opaque_id() -> None:
 @pytest.mark.proves("RES-13")
 def test_an_archive_cannot_fill_an_alert_with_languages_nor_with_long_ones() -> None:
     url = PersistentURL.parse("/LK47B6W/362SFKH:(marc)")
-    names = ["x" * 200, *(f"f{number}" for number in range(2 * MOST_ALTERNATIVES))]
+    too_long, longest = "x" * 65, "y" * 64  # characters of a format
+    names = [too_long, longest, *(f"f{number}" for number in range(2 * MOST_ALTERNATIVES))]
     answer = UrlList({f"url.metadata({name})": "http://a.example/x" for name in names})
     found = alternatives([answer], url, f"http://urlib.net{url.text}")
     assert [*found] == names[1 : MOST_ALTERNATIVES + 1]
