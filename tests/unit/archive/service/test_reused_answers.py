@@ -261,3 +261,5 @@ def test_an_answer_has_at_most_as_many_pairs_as_resolvers_read() -> None:
     assert len(shelf(most, OPEN).answer(logs=False)[0]) == MAX_PAIRS
     one_more = shelf(most + 1, replace(OPEN, reuse_seconds=0))
     assert one_more.service(logs=False).answer(asking()) == TOO_LONG
+    # Where so many are met on the way, the answer is not even made.
+    assert shelf(MAX_PAIRS + 1, OPEN).service(logs=False).answer(asking()) == TOO_LONG
