@@ -10,6 +10,7 @@ from ibi.archive.model.item import Access, Holding, MetadataValue, StoredFile
 from ibi.archive.pages.models import (
     AboutPage,
     ArchivePage,
+    CollectionFacts,
     FileListPage,
     ItemPage,
     ListedItem,
@@ -17,6 +18,7 @@ from ibi.archive.pages.models import (
     NoticePage,
     SiteContext,
 )
+from ibi.archive.search.search import FacetValue
 from ibi.archive.store.tables.copies import CopySource
 from ibi.errors import NotHeld, ParseError
 from ibi.identifier.forms import IBIForms
@@ -238,6 +240,14 @@ def test_an_archive_without_items_says_so_and_leads_librarians_on() -> None:
     assert {"Nothing here yet", "0", "items"} <= page.words
     assert page.links["/-/admin/deposit"] == "Deposit the first item"
     assert not [link for link in page.links if link.startswith(("/-/search?", "/-/statistics?"))]
+
+
+def test_other_kinds_come_last_on_the_front_page() -> None:
+    values = ("Other", "Text", "Dataset")
+    facts = CollectionFacts(kinds=tuple(FacetValue(value, "", 3) for value in values))
+    links = Page(render(ArchivePage(9, facts=facts), "en")).links
+    kinds = [link.partition("kind=")[2] for link in links if "kind=" in link]
+    assert kinds == ["Text", "Dataset", "Other"]
 
 
 def test_a_notice_says_its_problem_in_the_language_of_the_reader() -> None:

@@ -275,6 +275,9 @@ SAME = (
 def test_a_form_that_says_the_same_in_another_way_changes_nothing() -> None:
     assert changes_from_form(form(*SAME), ITEM) == {}
     assert differences(form(*SAME), ITEM) == {}
+    dated = held({"date": [("13/03/2026", "pt")]})
+    typed = form(("dc.date", "2026-03-13"), ("dc.date.lang", "pt"))
+    assert "date" not in changes_from_form(typed, dated).get("metadata", {})
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import BinaryIO
 
 import pytest
@@ -281,3 +283,25 @@ def test_what_the_environment_decides_is_not_moved(
     with pytest.raises(SetupError, match="files is decided by IBI_ARCHIVE_FILES in the environment"):
         move_files(kept.directory, PLACE)
     assert not (Path(there.where) / "col").exists()
+
+
+def test_the_switch_comes_last_after_all_files_are_flushed_and_while_no_node_serves(
+    kept: ArchiveFolder, there: There, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = list[object]()
+
+    @contextmanager
+    def alone() -> Iterator[None]:
+        seen.append("alone")
+        yield
+        seen.append((ArchiveSettings.read(kept.data).files, journal(kept) is None))
+
+    def sync() -> None:
+        seen.append(("flushed", ArchiveSettings.read(kept.data).files, len(files_in(Path(there.where)))))
+
+    there.on_put = lambda name: seen.append(journal(kept)) if name == "a.txt" else None
+    monkeypatch.setattr(moving, "store_of", lambda data: SimpleNamespace(alone=alone, data=data))
+    monkeypatch.setattr(moving, "os", SimpleNamespace(sync=sync))
+    move_files(kept.directory, PLACE, lambda _: seen.append(len((journal(kept) or "").splitlines())))
+    where = f"{there.where}\n"
+    assert seen == [where, where, 5, "alone", 5, ("flushed", "", 4), (PLACE, False)]

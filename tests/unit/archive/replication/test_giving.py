@@ -260,12 +260,15 @@ def test_another_offer_takes_the_place_of_the_first_until_that_is_handed(
     first = offered(giver)
     again = giver.offer(NAME, f"{THERE}/", "otto", remove=True)
     assert again == replace(first, remove=True)
+    peers = Peer.read_tables(giver.data)
+    Peer.write_tables(giver.data, {"renamed": peers.pop("receiver"), **peers})
+    assert giver.offer(NAME, "renamed", "otto") == replace(first, peer="renamed")
     other = giver.offer(NAME, "another", "maria")
     assert (giver.find(first.id)[0].stage, giver.open()) == (GiverStage.ENDED, [other])
     Peers(monkeypatch, says("staged"), SILENT)
     asyncio.run(giver.advance(other))
     with pytest.raises(HoldingError) as refused:
-        offered(giver)
+        giver.offer(NAME, "renamed", "maria")
     assert str(refused.value) == f"{NAME} is being handed over to {OTHER}; that must be finished first"
 
 

@@ -50,3 +50,14 @@ def test_refusals_are_counted_by_reason_and_logged_in_order(caplog: pytest.LogCa
     assert record.refused == {"used-up": 2, "busy": 1}
     record.log()
     assert caplog.messages == ["acknowledgments were refused, since the start: busy 1, used-up 2"]
+
+
+def test_refusals_are_logged_at_most_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    clock = [0.0]
+    record = AcknowledgmentRecord(lambda: clock[0])
+    for clock[0] in (0.0, 59.9, 60.0, 119.9, 121.0):
+        record.refuse(AcknowledgmentRefusal.TOO_OLD)
+    counts = (1, 3, 5)
+    assert caplog.messages == [
+        f"acknowledgments were refused, since the start: too-old {count}" for count in counts
+    ]
