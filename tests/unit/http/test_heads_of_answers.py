@@ -110,7 +110,7 @@ def test_links() -> None:
     ("url", "also", "written"),
     [
         ("!~", "", "!~"), ("", "", ""), (" \x7f", "", "%20%7F"), ("\xff\u0100", "", "%FF%C4%80"), ("\ud800", "", "%3F"),
-        ("a<b", "<", "a%3Cb"), ("a<b", "", "a<b"), ("é<", "<", "%E9%3C"),
+        ("é!~", "", "%E9!~"), ("a<b", "<", "a%3Cb"), ("a<b", "", "a<b"), ("é<", "<", "%E9%3C"),
     ],
 )  # fmt: skip
 def test_urls_are_visible_ascii(url: str, also: str, written: str) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 from sqlalchemy import Connection, Engine
@@ -28,31 +27,7 @@ from ibi.runtime.database import (
 from ibi.runtime.database.fencing import FENCE
 from ibi.runtime.database.sqlite import ONLY_READING
 from support.concurrency.open_files import open_files
-
-ENV = (schema.MIGRATIONS / "env.py").read_text(encoding="utf-8")
-
-
-def migrations(folder: Path, *statements: str) -> Path:
-    """A folder of migrations "things_0001" and so on, each with one statement."""
-    (folder / "versions").mkdir(parents=True)
-    (folder / "env.py").write_text(ENV)
-    before = None
-    for number, statement in enumerate(statements, 1):
-        revision = f"things_{number:04}"
-        step = f"""\
-            from alembic import op
-            import sqlalchemy as sa
-            revision = "{revision}"
-            down_revision = {before!r}
-            def upgrade(): {statement}
-            """
-        (folder / "versions" / f"{number:04}_step.py").write_text(dedent(step))
-        before = revision
-    return folder
-
-
-def table(name: str) -> str:
-    return f'op.create_table("{name}", sa.Column("value", sa.Integer))'
+from support.engines.chains import migrations, table
 
 
 def refusal(act: Callable[[], object]) -> str:
