@@ -11,7 +11,7 @@ import pytest
 from ibi.accounts.people import Accounts, Role
 from ibi.accounts.tokens import Scope, Tokens
 from ibi.errors import SetupError
-from support.locales import ascii_alone
+from support.checks.locales import ascii_alone
 
 MADE = "2026-11-21T20:50:14Z"
 PASSWORD = "seven green birds"

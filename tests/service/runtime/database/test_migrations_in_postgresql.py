@@ -49,6 +49,8 @@ def change(engine: Engine, statement: str) -> None:
 def refusal(engine: Engine, chain: Path) -> str:
     with pytest.raises(SetupError) as refused:
         check_version(engine, chain)
+    # A database that is refused may be removed: no connection to it stays open.
+    assert (engine.pool.checkedin(), engine.pool.checkedout()) == (0, 0)  # type: ignore[attr-defined]  # of its kind
     return str(refused.value)
 
 
@@ -60,10 +62,15 @@ def test_the_oldest_program_that_goes_on_is_the_one_before_all_that_only_adds(
 ) -> None:
     first = migrations(tmp_path / "first", ONE)
     assert not has_version(engine, first)
+    assert refusal(engine, first) == f"{place(engine)} is not a database of ours"
     migrate(engine, first)
     assert rows(engine, MAY_GO_ON) == [("things", "things_0001", "things_0001")]
     chain = migrations(tmp_path / "chain", ONE, TWO, THREE, only_add=frozenset(only_add))
     assert earlier_version(engine, chain) == ("things_0001", "things_0003")
+    assert refusal(engine, chain) == (
+        f"{place(engine)} has version things_0001, but this program needs version things_0003: "
+        "it was written by another version"
+    )
     migrate(engine, chain)
     assert rows(engine, MAY_GO_ON) == [("things", "things_0003", f"things_{oldest:04}")]
     assert [name for (name,) in rows(engine, TABLES)] == [
@@ -100,7 +107,6 @@ def test_an_older_program_goes_on_where_the_database_says_so_of_just_this_versio
     change(engine, "CREATE TABLE may_go_on (chain TEXT)")
     reason = 'column "oldest" does not exist'
     assert refusal(engine, second) == f"the database {place(engine)} cannot be used: {reason}"
-    assert engine.pool.checkedout() == 0  # type: ignore[attr-defined]  # the usual pool has it
 
 
 def test_a_new_database_begins_with_the_newest_schema_and_another_one_does_not(

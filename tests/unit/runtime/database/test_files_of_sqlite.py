@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -120,6 +121,17 @@ def test_a_new_database_cannot_be_made_where_there_is_no_folder(tmp_path: Path) 
     engine = open_engine(path)
     sentence = f"the database {path} cannot be used: No such file or directory"
     assert refusal(partial(migrate, engine, schema.MIGRATIONS)) == sentence
+
+
+def test_a_new_database_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    engine = open_engine(tmp_path / "a.sqlite")
+    try:
+        migrate(engine, migrations(tmp_path / "chain", table("one")))
+    finally:
+        os.umask(before)
+    engine.dispose()
+    assert {oct(path.stat().st_mode) for path in tmp_path.glob("a.sqlite*")} == {"0o100600"}
 
 
 def at(path: Path, *versions: str) -> Engine:
