@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -119,14 +120,17 @@ def test_each_change_of_an_account_that_cannot_be_is_refused(
     assert [*accounts.all()] == before
 
 
-def test_there_are_so_many_accounts_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(people, "MOST_ACCOUNTS", 2)
+def test_there_are_so_many_accounts_and_no_more(tmp_path: Path) -> None:
+    rows = [
+        {"name": f"n{number}", "role": "keeper", "hash": "$argon2", "made": MADE} for number in range(999)
+    ]
+    (tmp_path / "accounts.json").write_text(json.dumps({"version": 1, "accounts": rows}))
     accounts = Accounts(tmp_path)
-    for name in ("x" * 64, "b"):
-        accounts.add(name, Role.KEEPER, PASSWORD, MADE)
+    accounts.add("x" * 64, Role.KEEPER, PASSWORD, MADE)
     with pytest.raises(SetupError) as caught:
         accounts.add("c", Role.KEEPER, PASSWORD, MADE)
-    assert str(caught.value) == "there are 2 accounts already; remove one first"
+    assert str(caught.value) == "there are 1000 accounts already; remove one first"
+    assert len(accounts.all()) == 1000
 
 
 CHANGES: tuple[Callable[[Any, Callable[[Any], None]], object], ...] = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -97,6 +98,13 @@ def test_a_user_who_signs_in_gets_two_cookies_for_this_host_alone(service: Authe
         assert service.signed_in(back, client) is None
 
 
+def test_of_a_typed_name_only_the_beginning_is_read(service: Authentication) -> None:
+    enter(service, request(), name="maria".rjust(256))
+    with pytest.raises(Refusal) as caught:
+        enter(service, request(), name="maria".rjust(257))
+    assert shown(caught.value) == (403, WRONG, ())
+
+
 def test_signing_out_ends_one_session_or_all(service: Authentication) -> None:
     for everywhere in (False, True):
         signed, cookies = enter(service, request())
@@ -150,6 +158,9 @@ def test_the_language_of_a_session_is_the_one_that_was_chosen_last(service: Auth
 
 
 WRONG = "the name or the password is wrong; look at both and try again"
+BUSY = (503, "too many people are signing in just now; try again in a moment", (("retry-after", "6"),))
+LAST_SECOND = (429, "too many attempts; wait 1 minutes, then try again", (("retry-after", "2"),))
+"""What is said when one second is left."""
 
 
 def shown(refusal: Refusal) -> tuple[int, str, tuple[tuple[str, str], ...]]:
@@ -190,15 +201,15 @@ def test_wrong_passwords_count_together(
 ) -> None:  # fmt: skip
     monkeypatch.setattr(sign_in, "is_hash_of", lambda _kept, password: password == PASSWORD)
 
-    def attempt(number: int) -> int:
+    def attempt(number: int) -> Refusal:
         client = SECURE._replace(address=address(number))  # type: ignore[operator]  # functions of the table
-        return refused(service, names(number), client).status  # type: ignore[operator]  # the same
+        return refused(service, names(number), client)  # type: ignore[operator]  # the same
 
-    assert [attempt(number) for number in range(most + 1)] == [403] * most + [429]
+    assert [attempt(number).status for number in range(most + 1)] == [403] * most + [429]
     clock.now += seconds
-    assert attempt(most + 2) == 429
+    assert shown(attempt(most + 2)) == LAST_SECOND
     clock.now += 1
-    assert attempt(most + 3) == 403
+    assert attempt(most + 3).status == 403
 
 
 def test_a_browser_that_is_known_has_attempts_of_its_own(
@@ -239,7 +250,7 @@ def test_a_present_password_is_checked_so_often(
     wrong = (403, "this is not your current password", ())
     assert [attempt(number) for number in range(most)] == [wrong] * most
     clock.now += seconds
-    assert attempt(most)[0] == 429
+    assert attempt(most) == LAST_SECOND
     clock.now += 1
     assert attempt(most + 1) == wrong
     service.check_password(signed, PASSWORD)
@@ -251,9 +262,37 @@ def test_while_very_many_sign_in_one_more_is_asked_to_come_again(
     service: Authentication, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sign_in, "MOST_WAITING", 0)
-    assert shown(refused(service, "maria")) == (
-        503, "too many people are signing in just now; try again in a moment", (("retry-after", "6"),),
-    )  # fmt: skip
+    assert shown(refused(service, "maria")) == BUSY
+
+
+def test_two_passwords_are_compared_at_a_time_while_sixteen_wait(
+    service: Authentication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered, both, go_on = list[str](), threading.Barrier(3), threading.Event()
+
+    def compare(_kept: str, _password: str) -> bool:
+        entered.append(threading.current_thread().name)
+        if not go_on.is_set():
+            both.wait(30)
+        return not go_on.wait(30)
+
+    monkeypatch.setattr(sign_in, "is_hash_of", compare)
+    monkeypatch.setattr(sign_in, "decoy_hash", lambda: "")
+
+    async def attempt(number: int) -> tuple[int, str, tuple[tuple[str, str], ...]]:
+        with pytest.raises(Refusal) as caught:
+            await service.sign_in(request(), SECURE, f"name{number}", "wrong")
+        return shown(caught.value)
+
+    async def play() -> list[tuple[int, str, tuple[tuple[str, str], ...]]]:
+        tasks = [asyncio.create_task(attempt(number)) for number in range(17)]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.to_thread(both.wait, 30)
+        go_on.set()
+        return sorted(await asyncio.gather(*tasks))
+
+    assert asyncio.run(play()) == [(403, WRONG, ())] * 16 + [BUSY]
+    assert (len(entered), len(set(entered))) == (16, 2)
 
 
 HTTPS = (

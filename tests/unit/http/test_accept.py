@@ -36,8 +36,10 @@ def written(ranges: list[tuple[str, str]]) -> str:
         ("application/ld+json, application/x-bibtex;q=odd", "jsonld", False),
         ("application/ld+json, application/x-bibtex;q=1.5", "jsonld", False),
         (",;=,;q,q=;\xff", None, False),
-        ("x/y," * 40 + "application/x-bibtex", None, False),
-        (" " * 2000 + "application/x-bibtex", None, False),
+        ("x/y," * 31 + "application/x-bibtex", "bibtex", False),
+        ("x/y," * 32 + "application/x-bibtex", None, False),
+        ("application/x-bibtex".rjust(2000), "bibtex", False),
+        ("application/x-bibtex".rjust(2001), None, False),
         ("", None, True),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import threading
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -160,3 +161,57 @@ def test_only_of_a_long_body_it_is_seen_that_its_reader_has_gone(size: int, look
     looked, sent = asyncio.run(play())
     assert looked == looks
     assert (sent < size) is bool(looks)
+
+
+def test_between_two_parts_other_requests_have_their_turn() -> None:
+    events = list[object]()
+
+    async def take(message: dict[str, Any]) -> None:
+        events.append(len(message["body"]))
+
+    async def parts() -> AsyncGenerator[bytes, None]:
+        for _ in range(3):
+            yield b"abc"
+
+    async def other() -> None:
+        while True:
+            events.append("other")
+            await asyncio.sleep(0)
+
+    async def play() -> None:
+        turns = asyncio.ensure_future(other())
+        await asyncio.sleep(0)
+        await send_all(parts(), 9, take, None)
+        turns.cancel()
+
+    asyncio.run(play())
+    assert events == ["other", 3, 0, "other", 3, 0, "other", 3]
+
+
+@pytest.mark.parametrize("readable", ["both ends", "first end", "neither"])
+def test_only_what_is_not_in_memory_is_read_by_another_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, readable: str
+) -> None:
+    content, looked, read = os.urandom(SIZE + 9), list[tuple[int, int, int]](), list[tuple[int, int, bool]]()
+    (tmp_path / "a").write_bytes(content)
+    really_read, here = os.pread, threading.get_ident()
+
+    def look(_handle: int, buffers: list[bytearray], place: int, flags: int) -> int:
+        if readable == "neither":
+            raise BlockingIOError
+        looked.append((sum(map(len, buffers)), place, flags))
+        return 1 if readable == "both ends" or place in {3, 3 + SIZE} else 0
+
+    def pread(handle: int, size: int, at: int) -> bytes:
+        read.append((size, at, threading.get_ident() == here))
+        return really_read(handle, size, at)
+
+    monkeypatch.setattr(os, "preadv", look)
+    monkeypatch.setattr(os, "pread", pread)
+    response = Response(200, file=(tmp_path / "a").open("rb"), size=SIZE + 4, start=3)
+    _, *bodies = asyncio.run(_sent(response))
+    assert b"".join(each["body"] for each in bodies) == content[3 : SIZE + 7]
+    in_memory = readable == "both ends"
+    assert read == [(SIZE, 3, in_memory), (4, 3 + SIZE, in_memory)]
+    if in_memory:
+        assert sorted(looked) == [(1, at, os.RWF_NOWAIT) for at in (3, SIZE + 2, SIZE + 3, SIZE + 6)]

@@ -11,6 +11,7 @@ import pytest
 from ibi.accounts.people import Accounts, Role
 from ibi.accounts.tokens import Scope, Tokens
 from ibi.errors import SetupError
+from support.checks.locales import ascii_alone
 
 MADE = "2026-11-21T20:50:14Z"
 PASSWORD = "seven green birds"
@@ -38,6 +39,12 @@ def test_a_file_that_cannot_be_read_is_told_with_the_reason(tmp_path: Path) -> N
     with pytest.raises(SetupError) as caught:
         Accounts(tmp_path).all()
     assert str(caught.value) == f"{path} cannot be read: Is a directory"
+
+
+def test_a_file_is_read_alike_in_every_locale(tmp_path: Path) -> None:
+    (tmp_path / "accounts.json").write_bytes('{"por quê": "é", "version": 1, "accounts": []}'.encode())
+    with ascii_alone():
+        assert Accounts(tmp_path).all() == []
 
 
 def test_a_file_that_was_removed_leaves_an_empty_list(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import fcntl
 import os
 import tomllib
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, cast
 
@@ -392,10 +392,8 @@ def _setting(value: Any, kind: str, where: str, *, typed: bool = False) -> Setti
         except ParseError as error:
             raise SetupError("{where}: {reason}", where=where, reason=error) from None
     if typed and kind in _TYPED:
-        try:
+        with suppress(ValueError, KeyError):  # it then stays a text, and is refused as one
             value = _TYPED[kind](value)
-        except (ValueError, KeyError):
-            raise SetupError(_PROBLEMS[kind], where=where) from None
     # True and false are numbers in Python, and none in TOML.
     if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "bool"):
         raise SetupError(_PROBLEMS[kind], where=where)

@@ -41,6 +41,7 @@ def test_uvicorn_adds_and_decides_nothing(drain_seconds: int) -> None:
         "ssl_keyfile": None, "headers": [], "at_once": None, "repeat": None, "largest_body": 0,
     }  # fmt: skip
     assert {name: getattr(config, name) for name in wanted} == wanted
+    assert server_of(Service(app)).config.timeout_graceful_shutdown == 4
 
 
 def test_every_five_seconds_a_server_looks_at_its_connections_and_certificate(

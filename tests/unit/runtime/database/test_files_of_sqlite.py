@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 from sqlalchemy import Connection, Engine
@@ -28,31 +28,7 @@ from ibi.runtime.database import (
 from ibi.runtime.database.fencing import FENCE
 from ibi.runtime.database.sqlite import ONLY_READING
 from support.concurrency.open_files import open_files
-
-ENV = (schema.MIGRATIONS / "env.py").read_text(encoding="utf-8")
-
-
-def migrations(folder: Path, *statements: str) -> Path:
-    """A folder of migrations "things_0001" and so on, each with one statement."""
-    (folder / "versions").mkdir(parents=True)
-    (folder / "env.py").write_text(ENV)
-    before = None
-    for number, statement in enumerate(statements, 1):
-        revision = f"things_{number:04}"
-        step = f"""\
-            from alembic import op
-            import sqlalchemy as sa
-            revision = "{revision}"
-            down_revision = {before!r}
-            def upgrade(): {statement}
-            """
-        (folder / "versions" / f"{number:04}_step.py").write_text(dedent(step))
-        before = revision
-    return folder
-
-
-def table(name: str) -> str:
-    return f'op.create_table("{name}", sa.Column("value", sa.Integer))'
+from support.engines.chains import migrations, table
 
 
 def refusal(act: Callable[[], object]) -> str:
@@ -145,6 +121,17 @@ def test_a_new_database_cannot_be_made_where_there_is_no_folder(tmp_path: Path) 
     engine = open_engine(path)
     sentence = f"the database {path} cannot be used: No such file or directory"
     assert refusal(partial(migrate, engine, schema.MIGRATIONS)) == sentence
+
+
+def test_a_new_database_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    engine = open_engine(tmp_path / "a.sqlite")
+    try:
+        migrate(engine, migrations(tmp_path / "chain", table("one")))
+    finally:
+        os.umask(before)
+    engine.dispose()
+    assert {oct(path.stat().st_mode) for path in tmp_path.glob("a.sqlite*")} == {"0o100600"}
 
 
 def at(path: Path, *versions: str) -> Engine:

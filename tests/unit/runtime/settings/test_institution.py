@@ -67,11 +67,12 @@ def test_a_line_has_at_most_so_many_characters_and_is_one(name: str) -> None:
         assert str(caught.value) == f"{name} is one line of at most {most} characters"
 
 
-def test_no_text_that_was_accepted_once_becomes_too_long() -> None:
+def test_nothing_that_was_accepted_once_becomes_too_long() -> None:
     assert LONGEST_LINES == {"name": 200, "subtitle": 200, "publisher": 200, "contact": 254}
     long = dict.fromkeys(("about", "privacy", "policies"), 20_000)
     texts = {"welcome": 2_000, **long, "postal_address": 500}
     assert texts == LONGEST_TEXTS
+    assert LARGEST_PICTURES == {"logo": 65_536, "cover": 262_144}
 
 
 @pytest.mark.parametrize("name", LONGEST_TEXTS)
@@ -84,6 +85,26 @@ def test_a_text_has_at_most_so_many_characters(name: str) -> None:
         assert str(caught.value) == f"{name} is a text of at most {most} characters"
 
 
+def test_a_second_wording_is_as_long_as_the_first_at_most() -> None:
+    for name in TWICE:
+        lengths = LONGEST_LINES if name in LONGEST_LINES else LONGEST_TEXTS
+        kind = "one line" if name in LONGEST_LINES else "a text"
+        second = f"{name}_pt"
+        assert getattr(Institution().changed({second: "é" * lengths[name]}), second) == "é" * lengths[name]
+        with pytest.raises(SetupError) as caught:
+            Institution().changed({second: "é" * (lengths[name] + 1)})
+        assert str(caught.value) == f"{second} is {kind} of at most {lengths[name]} characters"
+
+
+def test_a_contact_is_one_line() -> None:
+    address = f"https://{'x' * 246}"
+    assert Institution().changed({"contact": address}).contact == address
+    for text in (f"{address}x", "https://a.example\nb"):
+        with pytest.raises(SetupError) as caught:
+            Institution().changed({"contact": text})
+        assert str(caught.value) == "contact is one line of at most 254 characters"
+
+
 @pytest.mark.parametrize("text", ["", "a@b.example", "https://b.example/contact", "http://b.example"])
 def test_a_contact_is_a_mail_address_or_a_page(text: str) -> None:
     assert Institution().changed({"contact": text}).contact == text
@@ -91,8 +112,9 @@ def test_a_contact_is_a_mail_address_or_a_page(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["the library", "javascript:alert(1)", "a@b@c", "ftp://b.example"])
 def test_anything_else_is_no_contact(text: str) -> None:
-    with pytest.raises(SetupError, match="contact is a mail address or the URL of a page"):
+    with pytest.raises(SetupError) as caught:
         Institution().changed({"contact": text})
+    assert str(caught.value) == "contact is a mail address or the URL of a page"
 
 
 @pytest.mark.parametrize(
@@ -149,6 +171,9 @@ def test_what_is_no_picture_of_a_known_kind_is_refused(text: str) -> None:
     with pytest.raises(SetupError) as caught:
         Institution().changed({"logo": text})
     assert str(caught.value) == "logo is a picture of one of these kinds: SVG, PNG"
+    with pytest.raises(SetupError) as caught:
+        read_picture("cover", "data:image/gif;base64,")
+    assert str(caught.value) == "cover is a picture of one of these kinds: SVG, PNG, JPEG, WEBP"
 
 
 def test_a_file_with_a_bad_colour_is_refused_with_its_place(tmp_path: Path) -> None:
@@ -162,6 +187,23 @@ def test_the_publisher_is_the_name_unless_there_is_another() -> None:
     assert Institution().as_publisher == ""
     assert Institution(name_pt="Instituto").as_publisher == "Instituto"
     assert Institution(name="Institute", publisher="Press").as_publisher == "Press"
+
+
+def test_items_bear_the_publisher_or_the_name_in_both_languages_elsewhere() -> None:
+    for made, names in (
+        (Institution(), {}),
+        (Institution(name="Institute"), {"": "Institute"}),
+        (Institution(name_pt="Instituto"), {"": "Instituto"}),
+        (Institution(name="Institute", name_pt="Instituto"), {"": "Institute", "pt": "Instituto"}),
+        (Institution(name="Institute", name_pt="Instituto", publisher="Press"), {"": "Press"}),
+        (Institution(publisher="Press"), {"": "Press"}),
+    ):
+        assert made.names == names
+
+
+def test_a_text_is_kept_without_what_typing_and_forms_leave_in_it() -> None:
+    typed = " \n One \r\nTwo\t\rThree\n\n Four \n "
+    assert Institution().changed({"about": typed}).about == "One\nTwo\nThree\n\n Four"
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from ibi.errors import SetupError
+from ibi.errors import ParseError, SetupError
 from ibi.runtime.settings.rules import (
     ARCHIVE_BOUNDS,
     ARCHIVE_RULES,
     RESOLVER_BOUNDS,
     RESOLVER_RULES,
+    bucket_and_prefix,
     with_point,
 )
 
@@ -156,3 +157,81 @@ def test_a_setting_with_a_choice_is_one_of_its_words(name: str, words: str) -> N
         with pytest.raises(SetupError) as refused:
             RESOLVER_RULES[name](name, value)
         assert str(refused.value) == f"{name} is one of: {words}"
+
+
+LONGEST_BUCKET = f"a{'b' * 61}c"
+
+
+@pytest.mark.parametrize(
+    ("place", "read"),
+    [
+        ("s3://abc", ("abc", "")),
+        ("s3://a.1/Files/of._-x", ("a.1", "Files/of._-x")),
+        (f"s3://{LONGEST_BUCKET}/9", (LONGEST_BUCKET, "9")),
+        *(
+            (f"s3://{rest}", None)
+            for rest in ("ab", f"x{LONGEST_BUCKET}", "-ab", "ab-", "aBc", "abc/", "abc//x", "abc/.x", "abc/é")
+        ),
+        ("s3:/abc", None),
+        (" s3://abc", None),
+    ],
+)  # fmt: skip
+def test_a_place_of_files_is_a_bucket_and_perhaps_a_prefix(place: str, read: tuple[str, str] | None) -> None:
+    if read is not None:
+        assert bucket_and_prefix(place) == read
+        return
+    with pytest.raises(SetupError) as refused:
+        bucket_and_prefix(place)
+    assert str(refused.value) == f"files are kept in a place like s3://bucket/prefix, and not in {place}"
+
+
+@pytest.mark.parametrize("rules", [RESOLVER_RULES, ARCHIVE_RULES], ids=["resolver", "archive"])
+def test_a_store_is_the_url_of_a_database_and_is_never_told(rules: Rules) -> None:
+    for text in ("", "postgresql://a/b", "postgres://user:secret@a:1/b?sslmode=verify-full"):
+        rules["store"]("store", text)
+    for text in (
+        "a",
+        "postgresql",
+        "postgresql://",
+        "postgres://a",
+        "postgres://a/",
+        "mysql://a/b",
+        "postgresql://a?x/b",
+    ):
+        with pytest.raises(SetupError) as refused:
+            rules["store"]("store", text)
+        assert str(refused.value) == (
+            "a store is a URL such as postgresql://user:password@host/database, and this is not"
+        )
+
+
+@pytest.mark.parametrize("rules", [RESOLVER_RULES, ARCHIVE_RULES], ids=["resolver", "archive"])
+def test_a_public_url_is_a_root_and_is_told_shortened(rules: Rules) -> None:
+    for text in ("", "http://a.example", "https://a.example:8443/"):
+        rules["public_url"]("public_url", text)
+    for text in (
+        "a.example",
+        "ftp://a.example",
+        "https://",
+        "https:///",
+        "https://a.example/b",
+        f"http://{'a b' * 30}",
+    ):
+        with pytest.raises(SetupError) as refused:
+            rules["public_url"]("public_url", text)
+        assert str(refused.value) == (
+            "a public URL is a scheme and a host, such as https://archive.example, and this is not: "
+            f"{text[:80]}"
+        )
+
+
+def test_rules_that_another_part_of_the_program_has() -> None:
+    for name, good, wrong in (
+        ("mint_ip", ("", "192.0.2.1", "2001:db8::1"), ("a.example", "192.0.2.256")),
+        ("granularity", ("60", "1", "0.1"), ("", "5")),
+    ):
+        for text in good:
+            ARCHIVE_RULES[name](name, text)
+        for text in wrong:
+            with pytest.raises(ParseError):
+                ARCHIVE_RULES[name](name, text)

@@ -13,6 +13,7 @@ from ibi.errors import SetupError
 from ibi.identifier.forms import IBIForms
 from ibi.runtime.settings import ArchiveSettings, ResolverSettings, SubsystemSettings, mail_server
 from ibi.runtime.settings.toml_file import settings_lock
+from support.checks.locales import ascii_alone
 from support.concurrency.open_files import open_files
 from support.in_memory.documents import Documents
 
@@ -98,6 +99,17 @@ def test_what_is_wrong_with_a_file_of_settings(tmp_path: Path) -> None:
     reason = f"[Errno 21] Is a directory: '{path}'"
     assert sentence(read) == f"{path} cannot be read: {reason}"
     assert sentence(lambda: RESOLVER.written(tmp_path)) == f"{path} cannot be read: {reason}"
+
+
+def test_a_file_is_read_and_written_alike_in_every_locale(tmp_path: Path) -> None:
+    path = tmp_path / "resolver.toml"
+    path.write_bytes(f"# à mão\n{RESOLVER.shared_text()}".encode())
+    with ascii_alone():
+        read = ResolverSettings.read(tmp_path)
+        replace(read, admin="b@r.example").write(tmp_path)
+    assert read == RESOLVER
+    assert path.read_bytes().decode().startswith("# à mão\n")
+    assert ResolverSettings.read(tmp_path) == replace(RESOLVER, admin="b@r.example")
 
 
 def test_settings_are_locked_in_their_folder_and_in_the_store(tmp_path: Path, shared: Documents) -> None:
