@@ -66,7 +66,7 @@ class Shelf:
     logged: int = 7
     """The rules that the snapshot has."""
     others: int = 0
-    asked: list[str] = field(default_factory=list)
+    names_read: list[str] = field(default_factory=list)
     clock: list[float] = field(default_factory=lambda: [NOW])
 
     @contextmanager
@@ -77,7 +77,7 @@ class Shelf:
         self.others += 1
 
     def holding(self, name: Name) -> Holding | None:
-        self.asked.append(str(name))
+        self.names_read.append(str(name))
         return next((each for each in self.items if name in each.names), None)
 
     def now(self) -> float:
@@ -210,7 +210,7 @@ def test_an_answer_that_rests_on_too_much_has_no_position(rests: int) -> None:
     else:
         found["changes.rests"] = tuple(names) if rests > 1 else names[0]
         assert shelf.answer("GetLastEdition") == (about(LONGEST_VALIDITY, **found, **AS_OF), kept(60))
-    assert shelf.asked == [name_of(1), *names]
+    assert shelf.names_read == [name_of(1), *names]
 
 
 def test_an_item_to_which_several_relations_lead_is_looked_up_once() -> None:
@@ -224,7 +224,7 @@ def test_an_item_to_which_several_relations_lead_is_looked_up_once() -> None:
     shelf.settings = replace(OPEN, filter_answers=False)
     pairs, headers = shelf.answer()
     assert (len(pairs), headers) == (53, kept(60))
-    assert shelf.asked == [name_of(1), name_of(2)] * 2
+    assert shelf.names_read == [name_of(1), name_of(2)] * 2
 
 
 def test_what_has_no_url_is_not_reused() -> None:

@@ -35,13 +35,13 @@ SETTINGS = AdapterSettings((), (f"{TRUSTED}/32",), (), filter_answers=True, reus
 NOT_KEPT = (("cache-control", "no-store"), ("x-robots-tag", "noindex, nofollow"))
 
 
-def said(body: str, status: int = 200) -> Response:
+def response_of(body: str, status: int = 200) -> Response:
     """The whole response with this body."""
     return Response(status, body.encode(), "text/plain", NOT_KEPT)
 
 
-RECEIVED = said("notice {acknowledgment received}")
-NO_SUBJECT = said("error {this is an Archive, not a resolver}", 400)
+RECEIVED = response_of("notice {acknowledgment received}")
+NO_SUBJECT = response_of("error {this is an Archive, not a resolver}", 400)
 
 
 @dataclass
@@ -155,7 +155,7 @@ def test_a_notice_of_change_is_taken_where_copies_come_from_its_archive(scene: S
     for copies, method in ((True, "GET"), (False, "GET"), (True, "HEAD")):
         found = scene.service(copies=copies).answer(request(notice.query(), method=method))
         taken = copies and method == "GET"
-        assert found == (said("notice {change received}") if taken else NO_SUBJECT)
+        assert found == (response_of("notice {change received}") if taken else NO_SUBJECT)
     assert len(scene.noticed) == 2
 
 
@@ -164,18 +164,18 @@ def test_an_answer_that_no_resolver_reads_is_refused(scene: Scene) -> None:
     message = UrlRequest(("192.0.2.1",), parse_name(REP), "", VerbList.parse(""))
     scene.item = replace(scene.item, url=long)
     found = scene.service().answer(request(message.query()))
-    assert found == said("error {the answer to this would be longer than a resolver reads}", 400)
+    assert found == response_of("error {the answer to this would be longer than a resolver reads}", 400)
     scene.item = replace(scene.item, url="http://far.example/", unsettled=WHEN)
     unsettled = scene.service().answer(request(message.query()))
     with pytest.raises(Unsettled) as why:
         scene.item.check_settled()
-    assert unsettled == said(f"error {{{why.value}}}", 503)
+    assert unsettled == response_of(f"error {{{why.value}}}", 503)
 
 
 def test_a_request_for_inclusion_is_confirmed_while_the_archive_takes_part(scene: Scene) -> None:
     asking = request(ConfirmationRequest().query())
-    assert scene.service().answer(asking) == said("confirmation yes")
-    assert scene.service(confirms=False).answer(asking) == said("")
+    assert scene.service().answer(asking) == response_of("confirmation yes")
+    assert scene.service(confirms=False).answer(asking) == response_of("")
 
 
 def test_a_request_for_changes_is_answered_where_there_is_a_log_of_them(scene: Scene) -> None:
@@ -188,12 +188,12 @@ def test_a_request_for_changes_is_answered_where_there_is_a_log_of_them(scene: S
         return RECEIVED
 
     log: Any = SimpleNamespace(reply=reply)
-    asked = [request(message.query(), peer, x_forwarded_for="203.0.113.9") for peer in (STRANGER, TRUSTED)]
-    for each in asked:
+    requests = [request(message.query(), peer, x_forwarded_for="203.0.113.9") for peer in (STRANGER, TRUSTED)]
+    for each in requests:
         assert scene.service(changes=log).answer(each) == RECEIVED
         assert scene.service().answer(each) == NO_SUBJECT
     assert scene.service(changes=log).answer(request(acknowledgment("1234567890"))).status == 200
-    assert heard == [(message, asked[0], STRANGER), (message, asked[1], "203.0.113.9")]
+    assert heard == [(message, requests[0], STRANGER), (message, requests[1], "203.0.113.9")]
 
 
 def test_what_is_no_url_request_is_told_from_one(scene: Scene) -> None:
@@ -204,8 +204,8 @@ def test_what_is_no_url_request_is_told_from_one(scene: Scene) -> None:
     assert [service.url_request(request(query)) for query in others] == [None] * 3
     with pytest.raises(ParseError) as wrong:
         service.answer(request("servicesubject=whatever"))
-    assert refusal(wrong.value) == said(f"error {{{wrong.value.what}: {wrong.value}}}", 400)
-    assert said("error {there is no Archive service at this path}", 400) == NO_SERVICE
+    assert refusal(wrong.value) == response_of(f"error {{{wrong.value.what}: {wrong.value}}}", 400)
+    assert response_of("error {there is no Archive service at this path}", 400) == NO_SERVICE
 
 
 def test_a_service_that_is_given_no_more_counts_refuses_and_confirms(
@@ -217,7 +217,7 @@ def test_a_service_that_is_given_no_more_counts_refuses_and_confirms(
     )
     notice = ChangeNotification(parse_name("a.example/w/2020/01.01.00.00"))  # type: ignore[arg-type]  # it is an IBI
     assert service.answer(request(notice.query())) == NO_SUBJECT
-    assert service.answer(request(ConfirmationRequest().query())) == said("confirmation yes")
+    assert service.answer(request(ConfirmationRequest().query())) == response_of("confirmation yes")
     assert service.answer(request(acknowledgment("1234567890"))).status == 200
     assert service.answer(request(acknowledgment(key_of(service)))) == RECEIVED
     assert len(scene.counted) == 1

@@ -169,14 +169,14 @@ OPAQUE = IbiError("this is an opaque id from before the standard: upper and lowe
 def test_what_looks_wrong_in_a_name_is_said_where_no_archive_knows_it(
     name: str, typos: list[IbiError]
 ) -> None:
-    def told(alert: Alert) -> list[tuple[str, object]]:
+    def shown(alert: Alert) -> list[tuple[str, object]]:
         found = suggested(alert)
         assert found is not None
         return [(each.problem, each.details) for each in found.typos]
 
     alert = Alert(AlertKind.NOT_FOUND, f"http://urlib.net/{name}")
-    assert told(alert) == [(each.problem, each.details) for each in typos]
-    assert told(replace(alert, known=True)) == told(replace(alert, kind=AlertKind.NO_ORIGINAL)) == []
+    assert shown(alert) == [(each.problem, each.details) for each in typos]
+    assert shown(replace(alert, known=True)) == shown(replace(alert, kind=AlertKind.NO_ORIGINAL)) == []
 
 
 def test_of_archives_without_an_answer_an_alert_tells_since_when() -> None:
