@@ -219,8 +219,8 @@ def test_tricks_are_not_safe_even_where_private_addresses_are_allowed(url: str) 
     "host",
     [
         "127.0.0.1", "10.0.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0", "127.1", "2130706433", "0x7f000001",
-        "0177.0.0.1", "0x7f.1", "127.0.0.1.", "[::1]", "[fe80::1]", "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]", "[1::2::3]",
-        "localhost", "printer.local", "a.localhost",
+        "0177.0.0.1", "0x7f.1", "127.0.0.1.", "[::1]", "[fe80::1]", "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]",
+        "[1::2::3]", "localhost", "printer.local", "a.localhost",
     ],
 )  # fmt: skip
 def test_a_redirect_leads_to_no_private_address_in_whatever_notation(host: str) -> None:
