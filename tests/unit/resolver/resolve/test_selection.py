@@ -173,7 +173,7 @@ def test_the_last_bare_translation_is_given_up_first() -> None:
         "https://a.example:8443",
         "HTTP://a.example/Relat%f3rio%20Final.pdf?choice=oai_dc#page",
         "http://150.163.34.243/x",
-        "http://[2804:14c::1]/x",
+        "http://[2804:14c:0:0:0:0:0:1]/x",
         "http://mtc-m16d.sid.inpe.br/col/iconet.com.br/banon/2009/09.09.22.01/doc/@relatorio.pdf",
     ],
 )
@@ -220,7 +220,7 @@ def test_tricks_are_not_safe_even_where_private_addresses_are_allowed(url: str) 
     [
         "127.0.0.1", "10.0.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0", "127.1", "2130706433", "0x7f000001",
         "0177.0.0.1", "0x7f.1", "127.0.0.1.", "[::1]", "[fe80::1]", "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]",
-        "localhost", "printer.local", "a.localhost",
+        "[1::2::3]", "localhost", "printer.local", "a.localhost",
     ],
 )  # fmt: skip
 def test_a_redirect_leads_to_no_private_address_in_whatever_notation(host: str) -> None:
