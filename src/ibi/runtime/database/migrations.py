@@ -55,7 +55,6 @@ def migrate(engine: Engine, migrations: Path) -> None:
 
     config = Config()
     config.set_main_option("script_location", str(migrations).replace("%", "%%"))
-    config.set_main_option("path_separator", "os")  # newer versions of Alembic warn of none
     try:
         if not is_postgresql(engine):
             Path(str(engine.url.database)).touch(mode=0o600)

@@ -131,22 +131,7 @@ ACCESS_NAMES: Final = {
 }
 """Access of an item -> its label."""
 
-ITEM_LANGUAGES: Final = (
-    "pt-BR",
-    "pt",
-    "en",
-    "es",
-    "fr",
-    "de",
-    "it",
-    "gn",
-    "la",
-    "nl",
-    "ru",
-    "ja",
-    "zh",
-    "ar",
-)
+ITEM_LANGUAGES: Final = tuple("pt-BR pt en es fr de it gn la nl ru ja zh ar".split())
 """Languages that can be chosen; what an item has besides them can be chosen, too."""
 
 LICENCES: Final = {
